@@ -1,0 +1,201 @@
+"""Requests made and judged: from keyword arguments or from bytes, before anything is sent or run.
+
+Owns the rules between fields and the words in which a broken rule is told: field, value, bound.
+It must not know who asks. The client builds requests here, the local server parses them here,
+so that both refuse the same things.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from .errors import BadJson, BadRequest, InvalidRequest
+from .wire import MAX_OUTPUT_WORK, REQUEST_FIELDS, Capabilities, CompletionRequest, StreamOptions
+
+_decoder = msgspec.json.Decoder(CompletionRequest)
+
+
+def build_request(fields: dict[str, Any]) -> CompletionRequest:
+    """A checked request from keyword arguments; ``None`` means "not sent".
+
+    Raises :class:`InvalidRequest` naming field, value and bound.
+    """
+    given = {name: value for name, value in fields.items() if value is not None and value is not UNSET}
+    for name in given:
+        if name not in REQUEST_FIELDS:
+            raise InvalidRequest(unknown_field(name))
+    if "prompt" not in given:
+        raise InvalidRequest("prompt is missing.")
+    if isinstance(given.get("stream_options"), StreamOptions):
+        given["stream_options"] = msgspec.to_builtins(given["stream_options"])
+    _check_encodable(given)
+    try:
+        request = msgspec.convert(given, CompletionRequest)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(explain(str(error), given)) from None
+    problem = broken_rule(request)
+    if problem:
+        raise InvalidRequest(problem)
+    return request
+
+
+def parse_request(body: bytes) -> CompletionRequest:
+    """A checked request from the bytes of a body.
+
+    Raises :class:`BadJson` when the bytes are not JSON and :class:`BadRequest` for everything else.
+    """
+    try:
+        request = _decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise BadRequest(explain(str(error), _loose(body))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _not_json(body) from None
+    problem = broken_rule(request)
+    if problem:
+        raise BadRequest(problem)
+    return request
+
+
+def broken_rule(request: CompletionRequest) -> str | None:
+    """The first rule between fields that a well-typed request breaks, as a sentence; ``None`` if it breaks none."""
+    return (
+        _prompt_shape(request)
+        or _needs_max_tokens(request)
+        or _output_work(request)
+        or _stream_rules(request)
+    )
+
+
+def beyond_model(request: CompletionRequest, limits: Capabilities) -> str | None:
+    """What a request asks beyond a model's own limits, as a sentence; ``None`` when it fits or is unknown."""
+    for name in ("logprobs", "prompt_logprobs"):
+        value = getattr(request, name)
+        if isinstance(value, int) and limits.max_logprobs is not None and value > limits.max_logprobs:
+            return f"{name}={value} is above this model's max_logprobs of {limits.max_logprobs}."
+    if limits.max_model_len is not None and isinstance(request.max_tokens, int):
+        ids = sum(len(prompt) for prompt in request.prompts if isinstance(prompt, list))
+        if ids + request.max_tokens > limits.max_model_len:
+            return (
+                f"max_tokens={request.max_tokens} and {ids} prompt tokens exceed this model's "
+                f"max_model_len of {limits.max_model_len}."
+            )
+    return None
+
+
+def unknown_field(name: str) -> str:
+    """The sentence for a field the contract does not have, with the nearest one it has."""
+    if name == "best_of":
+        return "Unknown field 'best_of'; use n for several samples."
+    near = get_close_matches(name.replace("-", "_").lower(), REQUEST_FIELDS, n=1, cutoff=0.6)
+    return f"Unknown field '{name}'." + (f" Did you mean '{near[0]}'?" if near else "")
+
+
+def explain(problem: str, given: Any) -> str:
+    """Turn a decoder's complaint into a sentence with field, value and bound."""
+    unknown = re.search(r"unknown field `(.*)`", problem)
+    where = re.search(r" - at `\$\.?(.*)`$", problem)
+    path = where.group(1) if where else ""
+    if unknown:
+        name = unknown.group(1)
+        return unknown_field(name) if not path else f"Unknown field '{name}' in {path}."
+    if "missing required field" in problem:
+        return "prompt is missing."
+    rule = problem.split(" - at ")[0].replace("`", "")
+    if not path:
+        return f"The body must be a JSON object: {rule[0].lower()}{rule[1:]}."
+    return f"{path}={_shown(given, path)}: {rule[0].lower()}{rule[1:]}."
+
+
+def _prompt_shape(request: CompletionRequest) -> str | None:
+    prompt = request.prompt
+    if isinstance(prompt, str):
+        return None
+    if not prompt:
+        return "prompt=[]: a list of prompts or token ids must not be empty."
+    kinds = {type(item) for item in prompt}
+    if len(kinds) > 1:
+        return "prompt mixes texts, token ids or lists: use one kind."
+    if kinds == {list} and not all(prompt):
+        return "prompt holds an empty list of token ids."
+    return None
+
+
+def _needs_max_tokens(request: CompletionRequest) -> str | None:
+    if isinstance(request.max_tokens, int) or request.choice_count == 1:
+        return None
+    return f"max_tokens must be set when there are several choices (prompts x n = {request.choice_count})."
+
+
+def _output_work(request: CompletionRequest) -> str | None:
+    if not isinstance(request.max_tokens, int):
+        return None
+    work = request.choice_count * request.max_tokens
+    if work <= MAX_OUTPUT_WORK:
+        return None
+    return (
+        f"prompts x n x max_tokens = {request.prompt_count} x {request.fan_out} x {request.max_tokens} "
+        f"= {work} is above {MAX_OUTPUT_WORK}."
+    )
+
+
+def _stream_rules(request: CompletionRequest) -> str | None:
+    if isinstance(request.stream_options, StreamOptions) and not request.streamed:
+        return "stream_options needs stream=true."
+    positions = request.prompt_logprobs
+    if request.streamed and isinstance(positions, int) and positions != 0:
+        return f"prompt_logprobs={positions} cannot be streamed; only 0 can."
+    return None
+
+
+def _check_encodable(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        texts = value if isinstance(value, list) else [value]
+        for text in texts:
+            if not isinstance(text, str):
+                continue
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise InvalidRequest(
+                    f"{name} holds a lone surrogate (U+{ord(text[error.start]):04X}) at character "
+                    f"{error.start}; it has no UTF-8 form and cannot be sent."
+                ) from None
+
+
+def _loose(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _not_json(body: bytes) -> BadRequest:
+    # NaN and Infinity pass Python's reader, as they do the service's: then a bound is broken, not the JSON.
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return BadJson("The body is not valid JSON in UTF-8.")
+    for name, item in value.items() if isinstance(value, dict) else ():
+        if isinstance(item, float) and (item != item or item in (float("inf"), float("-inf"))):
+            return BadRequest(f"{name}={item}: not a finite number.")
+    return BadRequest("The body holds a value JSON has no form for.")
+
+
+def _shown(given: Any, path: str) -> str:
+    value = given
+    for step in re.findall(r"[^.\[\]]+", path):
+        try:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return "?"
+    if isinstance(value, str):
+        return "'…'" if len(value) > 40 else repr(value)
+    text = {True: "true", False: "false", None: "null"}.get(value) if value is None or isinstance(value, bool) else None
+    text = text or repr(value)
+    return text if len(text) <= 40 else text[:39] + "…"
