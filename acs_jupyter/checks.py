@@ -8,6 +8,7 @@ so that both refuse the same things.
 from __future__ import annotations
 
 import json
+import math
 import re
 from difflib import get_close_matches
 from typing import Any
@@ -106,7 +107,7 @@ def explain(problem: str, given: Any) -> str:
         return unknown_field(name) if not path else f"Unknown field '{name}' in {path}."
     if "missing required field" in problem:
         return "prompt is missing."
-    rule = problem.split(" - at ")[0].replace("`", "")
+    rule = problem.split(" - at ", maxsplit=1)[0].replace("`", "")
     if not path:
         return f"The body must be a JSON object: {rule[0].lower()}{rule[1:]}."
     return f"{path}={_shown(given, path)}: {rule[0].lower()}{rule[1:]}."
@@ -182,7 +183,7 @@ def _not_json(body: bytes) -> BadRequest:
     except (ValueError, RecursionError):
         return BadJson("The body is not valid JSON in UTF-8.")
     for name, item in value.items() if isinstance(value, dict) else ():
-        if isinstance(item, float) and (item != item or item in (float("inf"), float("-inf"))):
+        if isinstance(item, float) and not math.isfinite(item):
             return BadRequest(f"{name}={item}: not a finite number.")
     return BadRequest("The body holds a value JSON has no form for.")
 
@@ -196,6 +197,5 @@ def _shown(given: Any, path: str) -> str:
             return "?"
     if isinstance(value, str):
         return "'…'" if len(value) > 40 else repr(value)
-    text = {True: "true", False: "false", None: "null"}.get(value) if value is None or isinstance(value, bool) else None
-    text = text or repr(value)
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else text[:39] + "…"

@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 class AcsError(Exception):
     """Anything this package raises on purpose. ``str()`` is one line: what happened and what to do."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
     advice: ClassVar[str] = ""
 
     def __init__(self, message: str, *, advice: str | None = None, request_id: str | None = None) -> None:
@@ -91,7 +91,6 @@ class ApiError(AcsError):
 
     status: int = 0
     can_retry: ClassVar[bool] = False
-    code: str  # type: ignore[misc]  # the class carries the default, the instance what the server said
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class StreamOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of ``POST /v1/completions``. A field left ``UNSET`` is not sent, so the server's default holds."""
+    """The body of ``POST /v1/completions``; a field left ``UNSET`` is not sent, the server's default holds."""
 
     prompt: str | list[str | int | list[int]]
     model: str | None | UnsetType = UNSET
@@ -188,7 +188,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """One entry of ``GET /v1/models``. ``id`` is what a request sends; a response shows ``served_model_name``."""
+    """One entry of ``GET /v1/models``; requests send ``id``, responses show ``served_model_name``."""
 
     id: str
     object: str = "model"
@@ -256,4 +256,4 @@ def sampling_of(request: CompletionRequest) -> dict[str, Any]:
 
 
 Outcome = Literal["open", "done", "stopped", "interrupted", "failed"]
-"""How a request stands: still coming, complete, stopped by the user, cut by the network, refused by the server."""
+"""How a request stands: still coming, complete, stopped by the user, cut by the network, refused."""
