@@ -64,7 +64,7 @@ def parse_request(body: bytes) -> CompletionRequest:
 
 
 def broken_rule(request: CompletionRequest) -> str | None:
-    """The first rule between fields that a well-typed request breaks, as a sentence; ``None`` if it breaks none."""
+    """The first rule between fields that a well-typed request breaks, as a sentence, or ``None``."""
     return (
         _prompt_shape(request)
         or _needs_max_tokens(request)

@@ -42,7 +42,7 @@ class StreamOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of ``POST /v1/completions``; a field left ``UNSET`` is not sent, the server's default holds."""
+    """The body of ``POST /v1/completions``; a field left ``UNSET`` is not sent."""
 
     prompt: str | list[str | int | list[int]]
     model: str | None | UnsetType = UNSET
