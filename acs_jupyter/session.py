@@ -1,0 +1,311 @@
+"""The log and the tree it folds into.
+
+Owns the nodes, the runs, the order in which things happened, and how all of it is saved and loaded.
+It must not know transports, widgets or pandas; its only I/O is its own file. ``js/src/state.ts`` folds the
+same events into the same state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import events as ev
+from .events import AnyEvent, Scored, Top
+from .wire import CompletionRequest, Outcome
+
+FORMAT = "acs-session"
+FORMAT_VERSION = 1
+
+Subscriber = Callable[[list[AnyEvent]], None]
+
+
+@dataclass(slots=True)
+class Node:
+    """A piece of text: a prompt (``choice`` is ``None``) or one continuation.
+
+    ``parts`` joined is the text, to the byte. ``tokens``, ``logprobs`` and ``top`` have one length, the
+    number of tokens known; it is 0 when the server sent text only.
+    """
+
+    id: str
+    run: str
+    parent: str | None
+    choice: int | None
+    ids: list[int] | None = None
+    echo: bool = False
+    parts: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    logprobs: list[float | None] = field(default_factory=list)
+    top: list[Top | None] = field(default_factory=list)
+    scores: list[list[Scored] | None] | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    children: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """All text that has arrived."""
+        if len(self.parts) > 1:
+            self.parts[:] = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
+
+@dataclass(slots=True)
+class Run:
+    """One request and what became of it. Times are seconds since the epoch."""
+
+    id: str
+    request: dict[str, Any]
+    request_id: str | None
+    opened_at: float
+    nodes: list[str] = field(default_factory=list)
+    checkpoint: str | None = None
+    completion_id: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    note: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usage_source: str | None = None
+    error: dict[str, Any] | None = None
+    outcome: Outcome = "open"
+    first_token_at: float | None = None
+    closed_at: float | None = None
+
+
+class Session:
+    """An append-only log of events, and the tree they make.
+
+    ``clock`` gives seconds since the epoch. Events come in through :meth:`apply` and nowhere else.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.runs: dict[str, Run] = {}
+        self.roots: list[str] = []
+        self.log: list[tuple[float, AnyEvent]] = []
+        self._clock = clock
+        self._subscribers: list[Subscriber] = []
+
+    def apply(self, events: Iterable[AnyEvent]) -> None:
+        """Fold events in, then tell the subscribers, once."""
+        batch = events if isinstance(events, list) else list(events)
+        if not batch:
+            return
+        now = self._clock()
+        for event in batch:
+            self._fold(now, event)
+        for subscriber in tuple(self._subscribers):
+            subscriber(batch)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call ``subscriber`` with each batch after it is folded; returns the function that ends it."""
+        self._subscribers.append(subscriber)
+
+        def unsubscribe() -> None:
+            if subscriber in self._subscribers:
+                self._subscribers.remove(subscriber)
+
+        return unsubscribe
+
+    def path(self, node: str) -> list[Node]:
+        """The nodes from the root to ``node``."""
+        found: list[Node] = []
+        step: str | None = node
+        while step is not None:
+            found.append(self.nodes[step])
+            step = self.nodes[step].parent
+        return found[::-1]
+
+    def text_to(self, node: str) -> str:
+        """The whole text from the root to the end of ``node``; a prompt the server echoed counts once."""
+        return "".join(self.own_text(step) for step in self.path(node))
+
+    def own_text(self, node: Node) -> str:
+        """The node's text without the prompt that the server repeated in front of it."""
+        return node.text[self.echoed(node) :]
+
+    def echoed(self, node: Node) -> int:
+        """How many characters of the node's text repeat what stands before it."""
+        if not node.echo or node.parent is None:
+            return 0
+        before = self.text_to(node.parent)
+        return len(before) if before and node.text.startswith(before) else 0
+
+    def fork(
+        self, node: str, *, token: int | None = None, replacement: str | None = None, **changes: Any
+    ) -> CompletionRequest:
+        """The request that continues ``node``, or that branches before its ``token``-th token.
+
+        ``replacement`` is the text put in the token's place. Sampling parameters are those of the node's
+        run, with ``changes`` on top. Nothing is sent and nothing is changed.
+        """
+        here = self.nodes[node]
+        text = self.text_to(node)
+        if token is not None:
+            if not 0 <= token < len(here.tokens):
+                raise IndexError(f"node {node} has {len(here.tokens)} tokens; there is no token {token}")
+            before = self.text_to(here.parent) if here.parent else ""
+            text = before + "".join(here.tokens[:token])[self.echoed(here) :]
+        fields = {**self.runs[here.run].request, **changes, "prompt": text + (replacement or "")}
+        return msgspec.convert(fields, CompletionRequest)
+
+    def state(self) -> dict[str, Any]:
+        """The folded state as plain values; equal to what the TypeScript reducer makes of the same log."""
+        return {
+            "roots": list(self.roots),
+            "nodes": {key: _node_state(node) for key, node in self.nodes.items()},
+            "runs": {key: _run_state(run) for key, run in self.runs.items()},
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the log as JSON lines: a header, then one event a line with its time. Atomic."""
+        target = Path(path)
+        handle, name = tempfile.mkstemp(prefix=target.name, dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(json.dumps({"format": FORMAT, "version": FORMAT_VERSION}).encode() + b"\n")
+                for at, event in self.log:
+                    file.write(msgspec.json.encode([at, event]) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Session:
+        """Read what :meth:`save` wrote. Raises ``ValueError`` naming file and line when it is not a session."""
+        session = cls()
+        with Path(path).open("rb") as file:
+            _check_header(file.readline(), path)
+            for number, line in enumerate(file, start=2):
+                try:
+                    at, event = _entry_decoder.decode(line)
+                    session._fold(at, event)
+                except (msgspec.DecodeError, KeyError) as error:
+                    raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
+        return session
+
+    def _fold(self, at: float, event: AnyEvent) -> None:
+        self.log.append((at, event))
+        _FOLD[type(event)](self, at, event)
+
+    def _tokens_arrived(self, at: float, event: ev.TokensArrived) -> None:
+        node = self.nodes[event.node]
+        node.parts.append(event.text)
+        if event.tokens:
+            node.tokens.extend(event.tokens)
+            node.logprobs.extend(event.logprobs)
+            node.top.extend(event.top)
+        run = self.runs[node.run]
+        if run.first_token_at is None:
+            run.first_token_at = at
+            run.note = None
+
+    def _spent(self, at: float, event: ev.Spent) -> None:
+        run = self.runs[event.run]
+        run.prompt_tokens = event.prompt_tokens
+        run.completion_tokens = event.completion_tokens
+        run.usage_source = event.source
+
+    def _run_opened(self, at: float, event: ev.RunOpened) -> None:
+        self.runs[event.run] = Run(event.run, event.request, event.request_id, at)
+
+    def _node_opened(self, at: float, event: ev.NodeOpened) -> None:
+        node = Node(event.node, event.run, event.parent, event.choice, event.ids, event.echo)
+        if event.text:
+            node.parts.append(event.text)
+        self.nodes[event.node] = node
+        if event.choice is not None:
+            self.runs[event.run].nodes.append(event.node)
+        if event.parent is None:
+            self.roots.append(event.node)
+        else:
+            self.nodes[event.parent].children.append(event.node)
+
+    def _served(self, at: float, event: ev.Served) -> None:
+        run = self.runs[event.run]
+        run.checkpoint = event.checkpoint or run.checkpoint
+        run.completion_id = event.completion_id or run.completion_id
+        run.request_id = event.request_id or run.request_id
+        run.headers = {**run.headers, **event.headers}
+
+    def _waited(self, at: float, event: ev.Waited) -> None:
+        self.runs[event.run].note = event.note
+
+    def _prompt_scored(self, at: float, event: ev.PromptScored) -> None:
+        self.nodes[event.node].scores = event.positions
+
+    def _finished(self, at: float, event: ev.Finished) -> None:
+        node = self.nodes[event.node]
+        node.finish_reason = event.finish_reason
+        node.stop_reason = event.stop_reason
+
+    def _failed(self, at: float, event: ev.Failed) -> None:
+        run = self.runs[event.run]
+        run.error = {
+            "code": event.code,
+            "message": event.message,
+            "status": event.status,
+            "retryable": event.retryable,
+        }
+        run.request_id = event.request_id or run.request_id
+
+    def _run_closed(self, at: float, event: ev.RunClosed) -> None:
+        run = self.runs[event.run]
+        run.outcome = event.outcome
+        run.note = None
+        run.closed_at = at
+
+
+_FOLD: dict[type, Callable[[Session, float, Any], None]] = {
+    ev.RunOpened: Session._run_opened,
+    ev.NodeOpened: Session._node_opened,
+    ev.Served: Session._served,
+    ev.Waited: Session._waited,
+    ev.TokensArrived: Session._tokens_arrived,
+    ev.PromptScored: Session._prompt_scored,
+    ev.Finished: Session._finished,
+    ev.Spent: Session._spent,
+    ev.Failed: Session._failed,
+    ev.RunClosed: Session._run_closed,
+}
+
+_entry_decoder = msgspec.json.Decoder(tuple[float, AnyEvent])
+
+
+def _check_header(line: bytes, path: str | os.PathLike[str]) -> None:
+    try:
+        header = json.loads(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a saved session.")
+    if header.get("version") != FORMAT_VERSION:
+        raise ValueError(f"{path} is a session of version {header.get('version')}; this package reads 1.")
+
+
+def _node_state(node: Node) -> dict[str, Any]:
+    return {
+        "id": node.id, "run": node.run, "parent": node.parent, "choice": node.choice, "ids": node.ids,
+        "echo": node.echo, "text": node.text, "tokens": node.tokens, "logprobs": node.logprobs,
+        "top": node.top, "scores": node.scores, "finish_reason": node.finish_reason,
+        "stop_reason": node.stop_reason, "children": node.children,
+    }  # fmt: skip
+
+
+def _run_state(run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in Run.__slots__}
+
+
+__all__ = ["Node", "Run", "Session"]
