@@ -147,8 +147,8 @@ def opening(
 ) -> list[AnyEvent]:
     """The events of a request that is about to be sent.
 
-    ``parents``: one node a prompt, already in the session, which the choices continue. Without it every prompt
-    becomes a root of its own.
+    ``parents``: one node a prompt, already in the session, which the choices continue. Without it every
+    prompt becomes a root of its own.
     """
     opened: list[AnyEvent] = [RunOpened(run, request_fields(request), request_id)]
     roots = parents

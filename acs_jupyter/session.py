@@ -184,7 +184,7 @@ class Session:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Session:
-        """Read what :meth:`save` wrote. Raises ``ValueError`` naming file and line when it is not a session."""
+        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none."""
         session = cls()
         with Path(path).open("rb") as file:
             _check_header(file.readline(), path)

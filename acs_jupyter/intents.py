@@ -1,0 +1,35 @@
+"""What a window asks for, in the imperative: the only way back from a browser.
+
+Owns the intent types and their strict decoding. It must not know what carries an intent out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Intent(Struct, frozen=True, tag_field="type", tag=True, forbid_unknown_fields=True):
+    """Base of all intents; ``type`` in JSON is the class name."""
+
+
+class Cancel(Intent, frozen=True):
+    """Stop a run and keep what came; ``None`` stops every open run of the window."""
+
+    run: str | None = None
+
+
+class Resync(Intent, frozen=True):
+    """Send the whole state again: the window saw no message, or a gap after ``seen``."""
+
+    seen: int = 0
+
+
+AnyIntent = Cancel | Resync
+
+
+def decode_intent(content: Any) -> AnyIntent:
+    """A message from a window to an intent; raises ``msgspec.ValidationError`` on anything else."""
+    return msgspec.convert(content, AnyIntent)
