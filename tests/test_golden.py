@@ -1,4 +1,4 @@
-"""Recorded answers: bytes to events to state, equal to the golden files that the TypeScript reducer reads too."""
+"""Recorded answers: bytes to events to state, equal to the golden files that the browser's side reads too."""
 
 from __future__ import annotations
 
