@@ -22,21 +22,29 @@ if TYPE_CHECKING:
     from ..session import Node, Run, Session
 
 _HUE = "#d66a0c"
-_ALPHA = ("", "0f", "1c", "2b", "3a", "4a", "5c", "70")
+_ALPHA = ("", "0f", "1c", "2b", "3b", "4a", "5c", "70")
 _INK = "border-bottom:{} rgb(214,106,12)"
 _STYLE = f"""
-.acs-static{{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);color:var(--jp-content-font-color1,inherit)}}
-.acs-static pre{{margin:0;font:inherit;color:inherit;background:none;overflow-wrap:anywhere;unicode-bidi:plaintext}}
-.acs-static .acs-grid{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr));gap:10px}}
+.acs-static{{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);
+color:var(--jp-content-font-color1,inherit)}}
+.acs-static pre{{margin:0;font:inherit;color:inherit;background:none;
+overflow-wrap:anywhere;unicode-bidi:plaintext}}
+.acs-static .acs-grid{{display:grid;gap:10px;
+grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr))}}
 .acs-static .acs-grid>div{{border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:6px 10px}}
-.acs-static .acs-line{{font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75;margin-top:6px}}
-.acs-static .acs-name{{font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75}}
+.acs-static .acs-line,.acs-static .acs-name{{
+font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75}}
+.acs-static .acs-line{{margin-top:6px}}
+.acs-static .acs-error{{opacity:1;border-left:3px solid #c62828;padding-left:10px}}
 .acs-static .k{{border-radius:2px;padding-top:1px}}
-.acs-static .k3{{{_INK.format("1px dotted")}}}.acs-static .k4,.acs-static .k5{{{_INK.format("1px solid")}}}
-.acs-static .k6{{{_INK.format("2px solid")}}}.acs-static .k7{{{_INK.format("3px double")}}}
+.acs-static .k3{{{_INK.format("1px dotted")}}}
+.acs-static .k4,.acs-static .k5{{{_INK.format("1px solid")}}}
+.acs-static .k6{{{_INK.format("2px solid")}}}
+.acs-static .k7{{{_INK.format("3px double")}}}
 .acs-static i.n{{font-style:normal;user-select:none}}.acs-static i.n::before{{content:"↵";opacity:.5}}
 .acs-static .k:hover{{outline:1px solid #888}}
-.acs-static .k:hover::after{{content:attr(title);position:fixed;margin:1.8em 0 0 -1em;z-index:99;white-space:pre;
+.acs-static .k:hover::after{{content:attr(title);
+position:fixed;margin:1.8em 0 0 -1em;z-index:99;white-space:pre;
 pointer-events:none;font:12px/1.5 ui-monospace,monospace;padding:6px 9px;border-radius:4px;unicode-bidi:isolate;
 color:var(--jp-content-font-color1,#222);background:var(--jp-layout-color1,#fff);border:1px solid #8888;
 box-shadow:0 3px 14px rgba(0,0,0,.22)}}
@@ -64,9 +72,10 @@ def static_html(session: Session, run: str, *, beside_window: bool = False) -> s
             _choice(node, here, place, len(choices), many) for place, node in enumerate(choices, start=1)
         ]
         parts.append("</div>" if many else "")
-    for line in (error_words(here), clamp_words(here), _status(session, here)):
+    lines = (("acs-line acs-error", error_words(here)), ("acs-line", clamp_words(here)))
+    for name, line in (*lines, ("acs-line", _status(session, here))):
         if line:
-            parts.append(f'<div class="acs-line">{_text(line)}</div>')
+            parts.append(f'<div class="{name}">{_text(line)}</div>')
     parts.append("</div>")
     return "".join(parts)
 
