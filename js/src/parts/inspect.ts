@@ -1,7 +1,8 @@
 /**
  * Looking at tokens with the pointer and with the keyboard: one tab stop a text, arrows from token to token.
  *
- * No key leaves the widget: JupyterLab reads keys before anyone else unless an element asks it not to.
+ * No key leaves the widget: JupyterLab reads keys before anyone else unless the focused element itself asks
+ * it not to (its shortcuts are for `:focus`, so asking further up is too late).
  */
 import { spoken, type Tooltip } from "./tooltip";
 import type { NodeState } from "../state";
@@ -71,6 +72,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     pin(element);
   });
   on("focusin", (event) => {
+    if (event.target instanceof Element) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
     const element = tokenAt(event.target);
     const looked = element === null ? undefined : inspection.look(element);
     if (element === null || looked === undefined) return;
@@ -100,8 +102,9 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   });
   const onScroll = () => {
     if (tip.anchor === null) return;
-    if (tip.anchor === document.activeElement) tip.follow();
-    else if (!tip.element.matches(":hover")) release();
+    const box = tip.anchor.getBoundingClientRect();
+    if (box.bottom > 0 && box.top < innerHeight) tip.follow();
+    else release();
   };
   addEventListener("scroll", onScroll, { signal, capture: true, passive: true });
 }
