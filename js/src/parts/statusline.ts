@@ -33,7 +33,9 @@ export class StatusLine {
       stop();
     });
     this.#id.addEventListener("click", () => void this.#copy());
-    this.element.append(this.#stop, this.#state, this.#items, this.#note, this.#legend, this.#id, this.#live);
+    const side = make("span", "acs-side");
+    side.append(this.#legend, this.#id);
+    this.element.append(this.#stop, this.#state, this.#items, this.#note, side, this.#live);
   }
 
   update(state: State, run: RunState, at: number): void {
