@@ -45,17 +45,19 @@ font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75}}
 .acs-static .k:hover{{outline:1px solid #888}}
 .acs-static .k:hover::after{{content:attr(title);
 position:fixed;margin:1.8em 0 0 -1em;z-index:99;white-space:pre;
-pointer-events:none;font:12px/1.5 ui-monospace,monospace;padding:6px 9px;border-radius:4px;unicode-bidi:isolate;
-color:var(--jp-content-font-color1,#222);background:var(--jp-layout-color1,#fff);border:1px solid #8888;
+pointer-events:none;font:12px/1.5 ui-monospace,monospace;padding:6px 9px;border-radius:4px;
+unicode-bidi:isolate;color:var(--jp-content-font-color1,#222);
+background:var(--jp-layout-color1,#fff);border:1px solid #8888;
 box-shadow:0 3px 14px rgba(0,0,0,.22)}}
 @supports (anchor-name:--a) and (position-try-fallbacks:flip-block){{
 .acs-static .k:hover{{anchor-name:--acs-k}}
-.acs-static .k:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);margin:4px 0;
-position-try-fallbacks:flip-block,flip-inline,flip-block flip-inline}}}}
+.acs-static .k:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);
+margin:4px 0;position-try-fallbacks:flip-block,flip-inline,flip-block flip-inline}}}}
 """.strip()
 _BESIDE = """
 .jp-OutputArea:has(.acs-live) .acs-beside{display:none}
-.jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-beside):not(:has(.acs-live)){display:none}
+.jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-beside):not(:has(.acs-live))
+{display:none}
 """.strip()
 
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"}

@@ -6,12 +6,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from cells import SETUP
 from labkit import Notebook, lab, lab_environment, shoot, write_notebook
-from playwright.sync_api import Browser, Page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
 
 Open = Callable[..., Notebook]
 
@@ -42,7 +46,9 @@ session.apply([ev.Finished("h.0", "stop", "</span><script>alert(10)</script>"), 
 static.update(mimebundle(session, "h"), raw=True)
 """
 CELLS = (SETUP + PUBLISH, RUN, HOSTILE)
-STRANGERS = "img, iframe, script, b, u, i:not(.n):not(.acs-mark):not(.acs-cell), [onerror], [onmouseover], [onclick]"
+STRANGERS = (
+    "img, iframe, script, b, u, i:not(.n):not(.acs-mark):not(.acs-cell), [onerror], [onmouseover], [onclick]"
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +56,17 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The notebook as a headless run leaves it: outputs, and widget state."""
     folder = tmp_path_factory.mktemp("executed")
     write_notebook(folder / "n.ipynb", CELLS)
-    command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output", "done.ipynb", "n.ipynb"]
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "notebook",
+        "--execute",
+        "--output",
+        "done.ipynb",
+        "n.ipynb",
+    ]
     subprocess.run(command, cwd=folder, env=lab_environment(folder), check=True, capture_output=True)
     return folder / "done.ipynb"
 
@@ -62,7 +78,7 @@ def test_live_shows_the_window_and_hides_the_static_view(notebook: Open, page: P
     nb.output(1).locator(".acs-t").nth(59).wait_for()
     assert nb.output(1).locator(".acs-beside").count() == 1
     assert not nb.output(1).locator(".acs-beside").is_visible()
-    plain = [o for o in nb.outputs(1) if "text/html" in o.get("data", {})][0]["data"]["text/plain"]
+    plain = next(o for o in nb.outputs(1) if "text/html" in o.get("data", {}))["data"]["text/plain"]
     assert "".join(plain) == nb.output(1).locator(".acs-text").text_content()
     assert nb.output(2).locator(".acs-live").locator(STRANGERS).count() == 0
     nb.output(2).locator(".acs-t").nth(1).hover()
@@ -131,9 +147,21 @@ def test_exported_page_shows_the_static_view_and_asks_for_nothing(
     executed: Path, browser: Browser, tmp_path: Path, how: str
 ) -> None:
     source = executed if how == "plain" else executed.with_name("n.ipynb")
-    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), "--output", "page"]
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "html",
+        "--output-dir",
+        str(tmp_path),
+        "--output",
+        "page",
+    ]
     flags = ["--execute"] if how == "execute" else []
-    subprocess.run([*command, *flags, str(source)], env=lab_environment(tmp_path), check=True, capture_output=True)
+    subprocess.run(
+        [*command, *flags, str(source)], env=lab_environment(tmp_path), check=True, capture_output=True
+    )
     page = browser.new_page(viewport={"width": 1200, "height": 900})
     trouble: list[str] = []
     page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
@@ -153,3 +181,26 @@ def test_exported_page_shows_the_static_view_and_asks_for_nothing(
     shoot(page, f"exported-{how}")
     page.close()
     assert trouble == []
+
+
+def test_saved_widget_state_shows_the_window_again_without_kernel(root: Path, browser: Browser) -> None:
+    settings = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
+    path = "@jupyter-widgets/jupyterlab-manager/plugin"
+    write_notebook(root / "saved-state.ipynb", CELLS[:2])
+    with lab(root, {path: settings["@jupyter-widgets/jupyterlab-manager:plugin"]}) as base:
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        nb = Notebook(page, base, "saved-state.ipynb").open()
+        nb.run(0)
+        nb.run(1)
+        nb.output(1).locator(".acs-t").nth(59).wait_for()
+        text = nb.output(1).locator(".acs-text").text_content()
+        nb.save()
+        state = json.loads((root / "saved-state.ipynb").read_text())["metadata"]["widgets"]
+        assert "snapshot" in json.dumps(state)
+        nb.end_kernels()
+        page.goto("about:blank")
+        nb.open()
+        nb.output(1).locator(".acs-t").nth(59).wait_for()
+        assert nb.output(1).locator(".acs-text").text_content() == text
+        assert not nb.output(1).locator(".acs-beside").is_visible()
+        page.close()

@@ -1,5 +1,5 @@
 /**
- * The line under a run: how it stands, figures, the request id, and Stop.
+ * The line over a run: how it stands, figures, the request id, and Stop.
  */
 import type { RunState, State } from "../state";
 import { make, say } from "./dom";
