@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 import threading
@@ -191,6 +192,39 @@ def test_a_past_run_is_in_the_state_and_not_sent_again() -> None:
     assert [t for e in all_events(messages) for t in e.get("tokens", ())] == [" new"]
 
 
+@pytest.mark.parametrize("place", ["apply", "append"])
+def test_an_interrupt_in_the_middle_of_it_loses_nothing(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, messages = Session(), Sent()
+    feed = Feed(session, ["r"], messages.append)
+    session.apply(ev.opening("r", request()))
+
+    def interrupted(*args: Any) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    target = feed._mirror if place == "apply" else feed
+    monkeypatch.setattr(target, "apply" if place == "apply" else "_flush_or_arm", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.apply([token(" lost?")])
+    session.apply([ev.RunClosed("r", "stopped")])
+    assert " lost?" in feed.packed()
+    crossed = json.dumps(messages)
+    assert crossed.count(" lost?") >= 1
+    assert [m["seq"] for m in messages] == list(range(1, len(messages) + 1))
+
+
+def test_a_window_never_breaks_the_session(caplog: pytest.LogCaptureFixture) -> None:
+    session, messages = Session(), Sent()
+    feed = Feed(session, ["r"], messages.append)
+    session.apply(ev.opening("r", request()))
+    feed._mirror.nodes.clear()  # as if its fold had gone wrong
+    session.apply([token(" still")])
+    session.apply([ev.RunClosed("r", "done")])
+    assert session.runs["r"].outcome == "done"
+    assert " still" in feed.packed()
+    assert "reads it again" in caplog.text
+
+
 @pytest.mark.parametrize("name", golden.names())
 def test_what_crosses_folds_into_the_same_text(name: str) -> None:
     session, messages = Session(), Sent()
@@ -304,3 +338,25 @@ def test_plain_form_of_a_window_is_left_to_the_static_view(sent: Sent) -> None:
 @pytest.mark.parametrize("file", sorted(STATIC.iterdir()), ids=lambda file: file.name)
 def test_bundles_are_small(file: Any) -> None:
     assert 1000 < file.stat().st_size < 60_000
+
+
+def test_widgets_import_no_client_and_no_database() -> None:
+    for file in (STATIC.parent / "widgets").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = (
+                [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+            )
+            if isinstance(node, ast.ImportFrom):
+                names.append(node.module or "")
+            roots = {name.split(".")[0] for name in names}
+            assert not roots & {
+                "httpx",
+                "sqlite3",
+                "client",
+                "ledger",
+                "pump",
+                "notebook",
+                "magics",
+                "local",
+                "IPython",
+            }

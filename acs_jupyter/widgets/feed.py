@@ -7,6 +7,7 @@ notification carries, so a state and the messages after it can neither miss an e
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,8 @@ outweigh its tokens, and nobody sees the difference."""
 
 COUNT_EVERY = 0.5
 """Seconds between running token counts: a message may carry three tokens, and a count weighs as one."""
+
+_log = logging.getLogger(__name__)
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -99,11 +102,14 @@ class Feed:
             self._disarm()
             if not self._pending:
                 return
+            # Counted first: an interrupt between here and the sending leaves a gap, which a browser notices.
+            self._seq += 1
             pending, self._pending = self._pending, []
             self._sent_at = time.monotonic()
             events = [plain(event) for event in self._without_counts(merged(pending))]
-            if events:
-                self._seq += 1
+            if not events:
+                self._seq -= 1
+            else:
                 self._thin = sum(len(event.get("tokens", ())) for event in events) <= THIN
                 self._send({"seq": self._seq, "at": round(self._at, 3), "events": events})
 
@@ -115,7 +121,7 @@ class Feed:
 
     def _notified(self, _: list[AnyEvent]) -> None:
         with self._lock:
-            closing = self._take()
+            closing = self._take_whole()
             if closing:
                 self.flush()
                 self._release_when_over()
@@ -156,6 +162,31 @@ class Feed:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _take_whole(self) -> bool:
+        """Read the log on. A KeyboardInterrupt can come anywhere, also here: what it broke is made again."""
+        try:
+            closing = self._take()
+            if not closing or self._holds_all():
+                return closing
+        except Exception:  # noqa: BLE001 - whatever it was, the session must go on
+            _log.warning("a window lost its place in the log and reads it again", exc_info=True)
+        self._pending.clear()
+        self._mirror = Session(clock=lambda: self._at)
+        self._own.clear()
+        self._cursor = 0
+        closing = self._take()
+        self._pending.clear()
+        self._seq += 1
+        self.resync()
+        return closing
+
+    def _holds_all(self) -> bool:
+        return all(
+            len(self._mirror.nodes[node].tokens) == len(self._session.nodes[node].tokens)
+            and len(self._mirror.nodes[node].text) == len(self._session.nodes[node].text)
+            for node in self._own
+        )
 
     def _take(self) -> bool:
         """Read the log on; says whether a run has closed."""

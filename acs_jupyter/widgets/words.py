@@ -60,11 +60,11 @@ def figures(session: Session, run: Run, at: float) -> list[str]:
         about = "about " if run.usage_source == "estimate" else ""
         shown.append(f"{about}{prompt}{tokens:,} {'token' if tokens == 1 else 'tokens'}")
     if run.first_token_at is not None:
-        shown.append(f"first token after {_seconds(run.first_token_at - run.opened_at)}")
+        shown.append(f"first token {_seconds(run.first_token_at - run.opened_at)}")
         took = (at if run.closed_at is None else run.closed_at) - run.first_token_at
         if tokens > 1 and took > 0.05:
             rate = (tokens - 1) / took
-            shown.append(f"{rate:,.0f} tokens/s" if rate >= 100 else f"{rate:.1f} tokens/s")
+            shown.append(f"{rate:,.0f} tok/s" if rate >= 100 else f"{rate:.1f} tok/s")
     return shown
 
 

@@ -124,7 +124,7 @@ describe("status", () => {
   it("counts and measures by the kernel's clock", () => {
     fold(state, { type: "TokensArrived", node: "n", tokens: ["a"], logprobs: [-1], top: [null] }, 100.41);
     fold(state, { type: "TokensArrived", node: "n", tokens: ["b", "c"], logprobs: [-1, -1], top: [null, null] }, 101.41);
-    expect(figures(state, run, 101.41)).toEqual(["3 tokens", "first token after 410 ms", "2.0 tokens/s"]);
+    expect(figures(state, run, 101.41)).toEqual(["3 tokens", "first token 410 ms", "2.0 tok/s"]);
     expect(figures(state, { ...run, usage_source: "usage", prompt_tokens: 1200, completion_tokens: 3 }, 101.41)[0]).toBe("1,200 + 3 tokens");
   });
 

@@ -69,8 +69,8 @@ def test_every_state_in_both_themes(root: Path, browser: Browser, theme: str) ->
             .evaluate_all("all => all.map(e => e.getBoundingClientRect().top)")
         )
         assert columns[0] == columns[1] == columns[2] < columns[3]
-        contrast = nb.output(1).locator(".acs-p7").first.evaluate(CONTRAST)
-        assert contrast >= 4.5
+        contrast, *colours = nb.output(1).locator(".acs-text .acs-p7").first.evaluate(CONTRAST)
+        assert contrast >= 4.5, colours
         assert nb.output(3).locator(".acs-lead").text_content() == "The lighthouse"
         assert nb.output(1).locator(".acs-joined").count() == 1
         nb.end_kernels()
@@ -88,5 +88,5 @@ CONTRAST = """element => {
   const light = colour => colour.map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   const [low, high] = [light(front), light(ground)].sort((x, y) => x - y);
-  return (high + 0.05) / (low + 0.05);
+  return [(high + 0.05) / (low + 0.05), behind, ground, text];
 }"""

@@ -73,6 +73,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     if (!pinned && !keys) tip.hide();
   });
   on("click", (event) => {
+    if (event.target instanceof Node && tip.element.contains(event.target)) return;
     const element = tokenAt(event.target);
     const selecting = getSelection()?.isCollapsed === false;
     if (element === null || selecting || (pinned && tip.anchor === element)) return release();
@@ -88,10 +89,12 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     keys = element.matches(":focus-visible");
     if (keys) show(element);
   });
-  on("focusout", () => {
+  on("focusout", ({ relatedTarget }) => {
+    if (relatedTarget instanceof Node && tip.element.contains(relatedTarget)) return;
     keys = false;
     release();
   });
+  tip.element.addEventListener("keydown", (event) => event.key === "Escape" && release(), { signal });
   on("keydown", (event) => {
     const element = tokenAt(event.target);
     const looked = element === null ? undefined : inspection.look(element);

@@ -56,9 +56,9 @@ export function figures(state: State, run: RunState, at: number): string[] {
     shown.push(`${about}${prompt}${count(tokens)} ${tokens === 1 ? "token" : "tokens"}`);
   }
   if (run.first_token_at !== null) {
-    shown.push(`first token after ${seconds(run.first_token_at - run.opened_at)}`);
+    shown.push(`first token ${seconds(run.first_token_at - run.opened_at)}`);
     const took = (run.closed_at ?? at) - run.first_token_at;
-    if (tokens > 1 && took > 0.05) shown.push(`${rate((tokens - 1) / took)} tokens/s`);
+    if (tokens > 1 && took > 0.05) shown.push(`${rate((tokens - 1) / took)} tok/s`);
   }
   return shown;
 }

@@ -19,6 +19,7 @@ export class Tooltip {
     this.element.id = freshId("tip");
     this.element.setAttribute("role", "tooltip");
     this.element.popover = "manual";
+    this.element.tabIndex = -1; // pinned, it can be clicked into and its text selected
   }
 
   get anchor(): HTMLElement | null {
