@@ -14,7 +14,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
 
 from .client import AsyncClient
 from .completion import Completion
@@ -81,9 +80,13 @@ class Handle:
         self._exchange = exchange
         self._loop = loop
         self._queue: queue.SimpleQueue[list[AnyEvent] | None] = queue.SimpleQueue()
-        self._sink: Callable[[list[AnyEvent]], None] = self._queue.put
+        self._detached = False
+        self._begun = False
+        self._ended = threading.Event()
+        self._failure: BaseException | None = None
         self._done_callbacks: list[Callable[[Handle], None]] = []
-        self._future: Future[None] = asyncio.run_coroutine_threadsafe(self._carry(client), loop)
+        self._task: asyncio.Task[None] | None = None
+        loop.call_soon_threadsafe(self._begin, client)
 
     @property
     def completion(self) -> Completion:
@@ -93,17 +96,17 @@ class Handle:
     @property
     def done(self) -> bool:
         """Whether the run has ended and the socket is closed."""
-        return self._future.done()
+        return self._ended.is_set()
 
     def stop(self) -> None:
         """End the run and keep what came; from any thread, at any time, harmless when it has ended."""
-        self._future.cancel()
+        self._loop.call_soon_threadsafe(self._cancel)
 
     def wait(self) -> Completion:
         """Fold the run's events into the session as they come, here, until it ends.
 
-        A ``KeyboardInterrupt`` stops the run, keeps what came, and is raised again. A failed run raises its error
-        with the completion attached.
+        A ``KeyboardInterrupt`` stops the run, keeps what came, and is raised again. A failed run raises its
+        error with the completion attached.
         """
         try:
             self._take_all(None)
@@ -111,7 +114,9 @@ class Handle:
             self.stop()
             self._take_all(time.monotonic() + _DRAIN_SECONDS)
             raise
-        return self._result()
+        if self._failure is not None:
+            raise self._failure
+        return result_of(self._exchange, self.session)
 
     def detach(self, on_done: Callable[[Handle], None] | None = None) -> None:
         """Let the loop's thread fold the events from here on; ``on_done`` is called there at the end."""
@@ -119,49 +124,66 @@ class Handle:
             self._done_callbacks.append(on_done)
         self._loop.call_soon_threadsafe(self._hand_over)
 
-    def _result(self) -> Completion:
-        if self.run not in self.session.runs:  # refused before it began, by the budget
-            self._future.result()
-        with contextlib.suppress(CancelledError):
-            self._future.result()
-        return result_of(self._exchange, self.session)
+    # -- the caller's thread ----------------------------------------------------------------------
 
     def _take_all(self, deadline: float | None) -> None:
-        while True:
+        while deadline is None or time.monotonic() < deadline:
             try:
                 batch = self._queue.get(timeout=0.1)
             except queue.Empty:
-                if deadline is not None and time.monotonic() > deadline:
-                    return
                 continue
             if batch is None:
                 return
             self.session.apply(batch)
 
-    def _hand_over(self) -> None:
-        self._sink = self.session.apply
-        while not self._queue.empty():
-            batch = self._queue.get()
-            if batch is None:
-                self._tell_done()
-                return
-            self.session.apply(batch)
+    # -- the loop's thread ------------------------------------------------------------------------
+
+    def _begin(self, client: AsyncClient) -> None:
+        self._task = self._loop.create_task(self._carry(client))
+        self._task.add_done_callback(self._end)
 
     async def _carry(self, client: AsyncClient) -> None:
-        try:
-            # The sink is looked up for each batch: detach() may change it while the answer runs.
-            batches = client.drive(self._exchange, lambda events: self._sink(events))
-            async with contextlib.aclosing(batches):
-                async for _ in batches:
-                    pass
-        finally:
-            if self._sink == self.session.apply:
-                self._tell_done()
-            else:
-                self._queue.put(None)
+        async with contextlib.aclosing(client.drive(self._exchange, self._take)) as batches:
+            async for _ in batches:
+                pass
+
+    def _take(self, events: list[AnyEvent]) -> None:
+        self._begun = True
+        if self._detached:
+            self.session.apply(events)
+        else:
+            self._queue.put(events)
+
+    def _cancel(self) -> None:
+        if self._task is None or self._task.done():
+            return
+        if self._begun:
+            self._task.cancel()
+        else:
+            self._loop.call_soon(
+                self._cancel
+            )  # a run is opened before it is stopped, so that its record is whole
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._failure = task.exception()
+        self._ended.set()
+        self._queue.put(None)
+        if self._detached:
+            self._tell_done()
+
+    def _hand_over(self) -> None:
+        self._detached = True
+        while not self._queue.empty():
+            batch = self._queue.get()
+            if batch is not None:
+                self.session.apply(batch)
+        if self.done:
+            self._tell_done()
 
     def _tell_done(self) -> None:
-        for callback in self._done_callbacks:
+        callbacks, self._done_callbacks = self._done_callbacks, []
+        for callback in callbacks:
             callback(self)
 
 
