@@ -11,6 +11,7 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from .completion import Choice, Completion
+    from .wire import Model
 
 TOKEN_COLUMNS = ["choice", "index", "token", "logprob", "probability", "surprisal", "rank", "other", "top"]
 CHOICE_COLUMNS = ["choice", "prompt", "text", "finish_reason", "stop_reason", "logprob"]
@@ -55,3 +56,20 @@ def _choice_row(choice: Choice) -> list[Any]:
         choice.stop_reason,
         choice.logprob,
     ]
+
+
+def models_frame(models: list[Model]) -> pd.DataFrame:
+    """One row a model: ``id`` (what a request sends), ``checkpoint``, ``default``, ``gpu``, limits in tokens."""
+    columns = ["id", "checkpoint", "default", "gpu", "max_model_len", "max_logprobs"]
+    rows = [
+        [
+            model.id,
+            model.served_model_name,
+            model.default,
+            model.gpu_shape,
+            model.capabilities.max_model_len,
+            model.capabilities.max_logprobs,
+        ]
+        for model in models
+    ]
+    return pd.DataFrame(rows, columns=columns)
