@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .events import AnyEvent, TokensArrived
 from .intents import AnyIntent, Cancel
 from .notebook import View
-from .pump import Handle
 from .session import Session
+
+if TYPE_CHECKING:
+    from .pump import Handle
 
 
 def make_view(shell: Any) -> View:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from traitlets import Float, Int, Unicode
 
 from . import topics
-from .completion import Completion
 from .display import make_view
 from .errors import AcsError, InvalidRequest
 from .notebook import CELL_DEFAULTS, Notebook
 from .options import CellOptions, nearest, option_names, parse_cell_line, parse_value
+
+if TYPE_CHECKING:
+    from .completion import Completion
 
 COMMANDS = ["help", "local", "models", "set"]
 

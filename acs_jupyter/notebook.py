@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .client import AsyncClient, Client
-from .completion import Completion
 from .errors import AcsError, NotConfigured
 from .local_process import LocalServer
 from .options import CellOptions
-from .pump import Handle, Pump
 from .session import Session
 from .wire import CompletionRequest, Model, request_fields
+
+if TYPE_CHECKING:
+    from .completion import Completion
+    from .pump import Handle, Pump
 
 CELL_DEFAULTS: dict[str, Any] = {"max_tokens": 128, "logprobs": 5}
 """What a cell asks for unless told otherwise: a short text, with alternatives for the tooltips."""
@@ -83,6 +84,8 @@ class Notebook:
     def models(self, *, refresh: bool = True) -> list[Model]:
         """The server's models; with ``refresh=False`` those that are known already, if any are."""
         if self._models is None or refresh:
+            from .client import Client  # noqa: PLC0415  # httpx loads with the first request
+
             base, key = self._where()
             with Client(base, key) as client:
                 self._models = client.models()
@@ -115,6 +118,9 @@ class Notebook:
         base, key = self._where()
         if not base or not key:
             raise NotConfigured("No server is set.")
+        from .client import AsyncClient  # noqa: PLC0415  # httpx loads with the first request
+        from .pump import Pump  # noqa: PLC0415
+
         if self._pump is None or self._connected_to != (base, key):
             if self._pump is not None:
                 self._pump.close()
