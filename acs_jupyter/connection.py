@@ -139,7 +139,7 @@ class Connection:
 
 def normal_base(base: str) -> str:
     """A base URL that ends in ``/v1``, however it was written. Raises :class:`NotConfigured`."""
-    text = base.strip().rstrip("/")
+    text = base.strip()
     parts = urlsplit(text if "://" in text else f"https://{text}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise NotConfigured(
