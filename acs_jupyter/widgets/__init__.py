@@ -1,0 +1,1 @@
+"""Windows on a session: live widgets, and the static view that outlives them."""

@@ -1,0 +1,103 @@
+"""A window on a session: the one widget class the others are made from.
+
+Owns the comm: messages out, intents in, the snapshot that survives a reload. It must not know clients,
+servers or budgets; what an intent leads to is the caller's, through ``on_intent``.
+
+To the browser:  ``{"seq": n, "at": seconds, "events": [...]}``, ``{"seq": n, "snapshot": packed}`` after a
+Resync, ``{"ack": "Cancel"}``. From it: the intents of ``intents.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import anywidget
+import msgspec
+import traitlets
+
+from ..intents import AnyIntent, Cancel, Resync, decode_intent
+from .feed import Feed
+
+if TYPE_CHECKING:
+    from ..events import AnyEvent
+    from ..session import Session
+
+STATIC = Path(__file__).parent.parent / "static"
+
+OnIntent = Callable[[AnyIntent], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Window(anywidget.AnyWidget):
+    """Shows some runs of a session, live, and says what the user asks for.
+
+    ``runs``: ids of the runs to follow, known before they open; ``None`` follows all. ``on_intent`` is called
+    with every intent but Resync, on whatever thread the kernel handles messages.
+    """
+
+    skip: ClassVar[tuple[type[AnyEvent], ...]] = ()
+    """Events that do not cross to this kind of window."""
+
+    snapshot = traitlets.Unicode("").tag(sync=True)
+    """The packed state when a run last closed; a state request is answered with the state of now."""
+
+    def __init__(
+        self,
+        session: Session,
+        runs: Iterable[str] | None = None,
+        *,
+        on_intent: OnIntent | None = None,
+        **traits: Any,
+    ) -> None:
+        self._on_intent = on_intent
+        self._feed = Feed(session, runs, self._post, closed=self._keep_snapshot, skip=self.skip)
+        super().__init__(**traits)
+        self.on_msg(self._received)
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
+        """The synced state; asked for as a whole, its snapshot is the state of now."""
+        state: dict[str, Any] = super().get_state(key, drop_defaults)
+        if key is None:
+            state["snapshot"] = self._feed.packed()
+        return state
+
+    def close(self) -> None:
+        """End the window; the session stays."""
+        self._feed.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        runs = self._feed.runs
+        return f"<{type(self).__name__} of {'all runs' if runs is None else ', '.join(runs)}>"
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        # The static view beside a window is its plain form; a second text would show where widgets cannot.
+        bundle = super()._repr_mimebundle_(**options)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        if data is not None:
+            data["text/plain"] = ""
+        return bundle
+
+    def _post(self, message: dict[str, Any]) -> None:
+        self.send(message)
+
+    def _keep_snapshot(self) -> None:
+        self.snapshot = self._feed.packed()
+
+    def _received(self, _: Any, content: Any, buffers: Any) -> None:
+        try:
+            intent = decode_intent(content)
+        except msgspec.ValidationError:
+            _log.debug("ignored a message that is no intent")
+            return
+        if isinstance(intent, Resync):
+            self._feed.resync()
+            return
+        if isinstance(intent, Cancel):
+            self._post({"ack": "Cancel"})
+        if self._on_intent is not None:
+            self._on_intent(intent)

@@ -1,0 +1,171 @@
+"""A session's log as numbered messages: what a window sends, and when.
+
+Owns the window's place in the log, its own fold of what it has seen, batching and sequence numbers. It must
+not know comms or traits: ``send`` takes a message away. It reads the log by its own cursor and never what a
+notification carries, so a state and the messages after it can neither miss an event nor hold one twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .. import events as ev
+from ..session import Session
+from .outward import merged, plain, trimmed
+from .packing import pack
+
+if TYPE_CHECKING:
+    from ..events import AnyEvent
+
+RATE = 30.0
+"""Messages a second, at most: as quick to the eye as 60, and half the work."""
+
+Send = Callable[[dict[str, Any]], None]
+
+
+class Feed:
+    """Follows some runs of a session (``runs=None``: all of them).
+
+    ``send(message)`` gets each message; ``closed()`` is called when a followed run has closed and its last
+    message is out. ``skip`` names events that do not cross. Both calls can come from any thread.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        runs: Iterable[str] | None,
+        send: Send,
+        *,
+        closed: Callable[[], None] = lambda: None,
+        skip: tuple[type[AnyEvent], ...] = (),
+        rate: float = RATE,
+    ) -> None:
+        self.runs = None if runs is None else list(runs)
+        self._session = session
+        self._send = send
+        self._closed = closed
+        self._skip = skip
+        self._pause = 1.0 / rate
+        self._lock = threading.RLock()
+        self._at = 0.0
+        self._mirror = Session(clock=lambda: self._at)
+        self._own: set[str] = set()
+        self._pending: list[AnyEvent] = []
+        self._seq = 0
+        self._sent_at = float("-inf")
+        self._timer: threading.Timer | None = None
+        self._final: str | None = None
+        with self._lock:
+            self._unsubscribe = session.subscribe(self._notified)
+            self._cursor = 0 if self._has_past() else len(session.log)
+            self._take()
+            self._pending.clear()  # the past travels as a state
+            self._release_when_over()
+
+    def packed(self) -> str:
+        """The state as a browser has it after everything sent so far; ``""`` when nothing has happened."""
+        with self._lock:
+            self.flush()
+            if self._final is not None:
+                return self._final
+            return pack(self._mirror.state(), self._seq, self._at) if self._mirror.runs else ""
+
+    def resync(self) -> None:
+        """Send the whole state again."""
+        with self._lock:
+            snapshot = self.packed()
+            self._send({"seq": self._seq, "snapshot": snapshot})
+
+    def open_runs(self) -> list[str]:
+        """The followed runs that are still coming."""
+        with self._lock:
+            return [key for key, run in self._mirror.runs.items() if run.outcome == "open"]
+
+    def flush(self) -> None:
+        """Send what is pending, now."""
+        with self._lock:
+            self._disarm()
+            if not self._pending:
+                return
+            pending, self._pending = self._pending, []
+            self._seq += 1
+            self._sent_at = time.monotonic()
+            self._send({"seq": self._seq, "at": self._at, "events": [plain(e) for e in merged(pending)]})
+
+    def close(self) -> None:
+        """Send the rest and follow no longer."""
+        with self._lock:
+            self.flush()
+            self._unsubscribe()
+
+    def _notified(self, _: list[AnyEvent]) -> None:
+        with self._lock:
+            closing = self._take()
+            if closing:
+                self.flush()
+                self._release_when_over()
+            elif self._pending:
+                self._flush_or_arm()
+        if closing:
+            self._closed()
+
+    def _flush_or_arm(self) -> None:
+        wait = self._sent_at + self._pause - time.monotonic()
+        if wait <= 0:
+            self.flush()
+        elif self._timer is None:
+            self._timer = threading.Timer(wait, self.flush)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _take(self) -> bool:
+        """Read the log on; says whether a run has closed."""
+        closing = False
+        for at, event in self._session.log[self._cursor :]:
+            self._cursor += 1
+            for seen in self._seen(event):
+                self._at = at
+                self._mirror.apply([seen])
+                self._pending.append(seen)
+                closing = closing or isinstance(seen, ev.RunClosed)
+        return closing
+
+    def _seen(self, event: AnyEvent) -> Iterator[AnyEvent]:
+        if isinstance(event, self._skip):
+            return
+        if isinstance(event, ev.NodeOpened):
+            if not self._follows(event.run):
+                return
+            self._own.add(event.node)
+            if event.parent is not None and event.parent not in self._mirror.nodes:
+                # What stands before the window's runs is one text.
+                yield ev.NodeOpened(event.parent, event.run, text=self._session.text_to(event.parent))
+            yield event
+        elif isinstance(event, (ev.TokensArrived, ev.PromptScored, ev.Finished)):
+            if event.node in self._own:
+                yield event
+        elif self._follows(event.run):
+            yield trimmed(event)
+
+    def _follows(self, run: str) -> bool:
+        return self.runs is None or run in self.runs
+
+    def _has_past(self) -> bool:
+        return self.runs is None or any(run in self._session.runs for run in self.runs)
+
+    def _release_when_over(self) -> None:
+        """When every followed run has closed: stop listening, keep the packed state only."""
+        if self.runs is None or any(run not in self._mirror.runs for run in self.runs) or self.open_runs():
+            return
+        self._final = self.packed()
+        self._unsubscribe()
+        self._mirror = Session()
+        self._own.clear()

@@ -1,0 +1,89 @@
+"""Events as they cross to a browser: short, and nothing in them that has no business there.
+
+Owns what is left out or rounded on the way. It must not know how a message travels. Python keeps the full
+precision and the whole request; the browser gets four decimals, each prompt once (in its node), and of the
+response's headers only those the service defines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .. import events as ev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..events import AnyEvent
+
+DECIMALS = 4
+_LOWEST = -9999.0  # JSON has no infinity
+_HEADERS = ("x-acs-", "x-request-id", "x-should-retry", "retry-after")
+
+
+def trimmed(event: AnyEvent) -> AnyEvent:
+    """The event without what a browser does not need."""
+    if isinstance(event, ev.RunOpened):
+        request = {key: value for key, value in event.request.items() if key != "prompt"}
+        return msgspec.structs.replace(event, request=request)
+    if isinstance(event, ev.Served) and event.headers:
+        headers = {k.lower(): v for k, v in event.headers.items() if k.lower().startswith(_HEADERS)}
+        return msgspec.structs.replace(event, headers=headers)
+    return event
+
+
+def merged(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """Fewer events that fold into the same state: a node's tokens in one, of a run's counts the last."""
+    out: list[AnyEvent | list[ev.TokensArrived] | None] = []
+    arrived: dict[str, list[ev.TokensArrived]] = {}
+    spent: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, ev.TokensArrived):
+            if event.node in arrived:
+                arrived[event.node].append(event)
+                continue
+            group = arrived[event.node] = [event]
+            out.append(group)
+            continue
+        if isinstance(event, ev.Spent):
+            if event.run in spent:
+                out[spent[event.run]] = None
+            spent[event.run] = len(out)
+        out.append(event)
+    return [_joined(item) if isinstance(item, list) else item for item in out if item is not None]
+
+
+def plain(event: AnyEvent) -> dict[str, Any]:
+    """An event as JSON values, without the fields that hold their default."""
+    if isinstance(event, ev.TokensArrived):
+        return _tokens(event)
+    values: dict[str, Any] = msgspec.to_builtins(event)
+    fields = msgspec.structs.fields(event)
+    return {"type": values["type"], **{f.name: values[f.name] for f in fields if values[f.name] != f.default}}
+
+
+def _tokens(event: ev.TokensArrived) -> dict[str, Any]:
+    values: dict[str, Any] = {"type": "TokensArrived", "node": event.node, "text": event.text}
+    if event.tokens:
+        values["tokens"] = event.tokens
+        values["logprobs"] = [None if value is None else _round(value) for value in event.logprobs]
+        values["top"] = [top and {text: _round(value) for text, value in top.items()} for top in event.top]
+    return values
+
+
+def _round(logprob: float) -> float:
+    return round(max(logprob, _LOWEST), DECIMALS)
+
+
+def _joined(group: list[ev.TokensArrived]) -> ev.TokensArrived:
+    if len(group) == 1:
+        return group[0]
+    return ev.TokensArrived(
+        group[0].node,
+        "".join(event.text for event in group),
+        [token for event in group for token in event.tokens],
+        [logprob for event in group for logprob in event.logprobs],
+        [top for event in group for top in event.top],
+    )

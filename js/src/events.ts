@@ -1,0 +1,56 @@
+/**
+ * What happened, in the past tense: the mirror of `acs_jupyter/events.py`.
+ *
+ * Fields that hold their default may be absent on the way; `state.ts` fills them in.
+ */
+
+/** Decoded text to natural-log probability: the sampled token and its alternatives. */
+export type Top = Record<string, number>;
+
+/** One entry of a prompt position: token id, text, logprob, rank. The real token comes first. */
+export type Scored = [id: number, text: string, logprob: number, rank: number | null];
+
+export type Outcome = "open" | "done" | "stopped" | "interrupted" | "failed";
+
+export type Event =
+  | { type: "RunOpened"; run: string; request: Record<string, unknown>; request_id?: string | null }
+  | {
+      type: "NodeOpened";
+      node: string;
+      run: string;
+      parent?: string | null;
+      choice?: number | null;
+      text?: string;
+      ids?: number[] | null;
+      echo?: boolean;
+    }
+  | {
+      type: "Served";
+      run: string;
+      checkpoint?: string | null;
+      completion_id?: string | null;
+      request_id?: string | null;
+      headers?: Record<string, string>;
+    }
+  | { type: "Waited"; run: string; note: string }
+  | {
+      type: "TokensArrived";
+      node: string;
+      text: string;
+      tokens?: string[];
+      logprobs?: (number | null)[];
+      top?: (Top | null)[];
+    }
+  | { type: "PromptScored"; node: string; positions: (Scored[] | null)[] }
+  | { type: "Finished"; node: string; finish_reason: string; stop_reason?: string | number | null }
+  | { type: "Spent"; run: string; prompt_tokens: number; completion_tokens: number; source?: string }
+  | {
+      type: "Failed";
+      run: string;
+      code: string;
+      message: string;
+      status?: number | null;
+      request_id?: string | null;
+      retryable?: boolean;
+    }
+  | { type: "RunClosed"; run: string; outcome: Outcome };

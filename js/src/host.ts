@@ -1,0 +1,132 @@
+/**
+ * The one file that touches the widget model: messages in, intents out.
+ *
+ * It keeps the state of the session as the kernel tells it, notices what is missing, and tells its listeners.
+ * Stop: the kernel answers a Cancel at once when it is free to. A cell that blocks the kernel cannot answer;
+ * then the kernel itself is interrupted, but only while a run is still coming.
+ */
+import type { AnyModel } from "@anywidget/types";
+import type { Event } from "./events";
+import { unpack } from "./packing";
+import { emptyState, fold, type State } from "./state";
+
+export type Intent = { type: "Cancel"; run?: string } | { type: "Resync"; seen: number };
+
+export const ACK_WITHIN_MS = 300;
+
+interface Message {
+  seq?: number;
+  at?: number;
+  events?: Event[];
+  snapshot?: string;
+  ack?: string;
+}
+
+interface Interruptible {
+  kernel?: { interrupt?: () => unknown } | null;
+}
+
+/** `fresh`: the state is another one, and what was drawn from the old one no longer holds. */
+export type Listener = (fresh: boolean) => void;
+
+export interface Host {
+  readonly state: State;
+  /** When the last thing happened, by the kernel's clock. */
+  readonly at: number;
+  option<T>(name: string): T | undefined;
+  running(): boolean;
+  stop(): void;
+  listen(listener: Listener): () => void;
+  close(): void;
+}
+
+export function connect(model: AnyModel): Host {
+  let state = emptyState();
+  let seq = 0;
+  let at = 0;
+  let asked = false;
+  let waiting: ReturnType<typeof setTimeout> | undefined;
+  const listeners = new Set<Listener>();
+
+  const tell = (fresh: boolean) => {
+    for (const listener of listeners) listener(fresh);
+  };
+
+  const send = (intent: Intent) => {
+    try {
+      model.send(intent);
+    } catch {
+      // No kernel: there is nobody to ask.
+    }
+  };
+
+  const adopt = (packed: string) => {
+    const snapshot = unpack(packed);
+    if (snapshot === null || snapshot.seq < seq || (snapshot.seq === seq && !asked && seq > 0)) return;
+    ({ state, seq, at } = snapshot);
+    asked = false;
+    tell(true);
+  };
+
+  const resync = () => {
+    if (asked) return;
+    asked = true;
+    send({ type: "Resync", seen: seq });
+  };
+
+  const receive = (message: Message) => {
+    if (message.ack !== undefined) clearTimeout(waiting);
+    else if (message.snapshot !== undefined) adopt(message.snapshot);
+    else if (message.events !== undefined && message.seq !== undefined) {
+      if (asked || message.seq <= seq) return;
+      if (message.seq > seq + 1) return resync();
+      at = message.at ?? at;
+      try {
+        for (const event of message.events) fold(state, event, at);
+        seq = message.seq;
+      } catch {
+        return resync();
+      }
+      tell(false);
+    }
+  };
+
+  const running = () => Object.values(state.runs).some((run) => run.outcome === "open");
+
+  const stop = () => {
+    if (!running()) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      const manager = model.widget_manager as Interruptible | undefined;
+      if (running()) manager?.kernel?.interrupt?.();
+    }, ACK_WITHIN_MS);
+    send({ type: "Cancel" });
+  };
+
+  const onSnapshot = () => adopt(String(model.get("snapshot")));
+  model.on("msg:custom", receive);
+  model.on("change:snapshot", onSnapshot);
+  onSnapshot();
+
+  return {
+    get state() {
+      return state;
+    },
+    get at() {
+      return at;
+    },
+    option: (name) => model.get(name),
+    running,
+    stop,
+    listen(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    close() {
+      clearTimeout(waiting);
+      model.off("msg:custom", receive);
+      model.off("change:snapshot", onSnapshot);
+      listeners.clear();
+    },
+  };
+}

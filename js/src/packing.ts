@@ -1,0 +1,79 @@
+/**
+ * Reads the packed state that `acs_jupyter/widgets/packing.py` writes; the grammar stands there.
+ */
+import type { Top } from "./events";
+import { emptyState, type NodeState, type RunState, type State } from "./state";
+
+export interface Snapshot {
+  seq: number;
+  at: number;
+  state: State;
+}
+
+interface PackedNode extends Omit<NodeState, "text" | "tokens" | "logprobs" | "top"> {
+  text: string | null;
+  count: number;
+  packed: string;
+}
+
+interface Packed {
+  v: number;
+  seq: number;
+  at: number;
+  strings: string[];
+  state: { roots: string[]; nodes: Record<string, PackedNode>; runs: Record<string, RunState> };
+}
+
+/** The state in a packed string, or `null` when there is none or another version wrote it. */
+export function unpack(text: string): Snapshot | null {
+  if (text === "") return null;
+  const packed = JSON.parse(text) as Packed;
+  if (packed.v !== 1) return null;
+  const state = emptyState();
+  state.roots = packed.state.roots;
+  for (const [id, node] of Object.entries(packed.state.nodes)) state.nodes[id] = unpackNode(node, packed.strings);
+  for (const [id, run] of Object.entries(packed.state.runs)) state.runs[id] = run;
+  return { seq: packed.seq, at: packed.at, state };
+}
+
+function unpackNode(node: PackedNode, strings: string[]): NodeState {
+  const { text, count, packed, ...rest } = node;
+  const read = reader(packed);
+  const tokens: string[] = [];
+  const logprobs: (number | null)[] = [];
+  const top: (Top | null)[] = [];
+  for (let i = 0; i < count; i++) {
+    const token = strings[read()] ?? "";
+    const code = read();
+    const logprob = code === 0 ? null : -(code - 1) / 1000;
+    tokens.push(token);
+    logprobs.push(logprob);
+    top.push(alternatives(read, token, logprob ?? 0, strings));
+  }
+  return { ...rest, text: text ?? tokens.join(""), tokens, logprobs, top };
+}
+
+function alternatives(read: () => number, token: string, logprob: number, strings: string[]): Top | null {
+  const count = read() - 1;
+  if (count < 0) return null;
+  const entries: [string, number][] = [];
+  for (let i = 0; i < count; i++) {
+    const place = read();
+    if (place === 0) entries.push([token, logprob]);
+    else entries.push([strings[place - 1] ?? "", -read() / 1000]);
+  }
+  return Object.fromEntries(entries); // defines keys, so that a token "__proto__" is only a key
+}
+
+function reader(base64: string): () => number {
+  const bytes = atob(base64);
+  let place = 0;
+  return () => {
+    let number = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = bytes.charCodeAt(place++);
+      number += (byte & 0x7f) * scale;
+      if (!(byte & 0x80)) return number;
+    }
+  };
+}

@@ -1,0 +1,156 @@
+/**
+ * Looking at tokens with the pointer and with the keyboard: one tab stop a text, arrows from token to token.
+ *
+ * No key leaves the widget: JupyterLab reads keys before anyone else unless an element asks it not to.
+ */
+import { spoken, type Tooltip } from "./tooltip";
+import type { NodeState } from "../state";
+import type { Piece } from "./text";
+
+export interface Looked {
+  node: NodeState;
+  piece: Piece;
+  /** All token elements of the text, in order. */
+  tokens: readonly HTMLElement[];
+}
+
+export interface Inspection {
+  look(element: HTMLElement): Looked | undefined;
+  describe(looked: Looked): Node;
+}
+
+/** Wires a container of token texts to a tooltip; the signal ends it. */
+export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection, signal: AbortSignal): void {
+  let pinned = false;
+  const stops = new WeakMap<readonly HTMLElement[], HTMLElement>();
+
+  const show = (element: HTMLElement, near?: { x: number; y: number }) => {
+    const looked = inspection.look(element);
+    if (looked !== undefined) tip.show(element, inspection.describe(looked), near);
+  };
+
+  const release = () => {
+    pinned = false;
+    tip.element.classList.remove("acs-pinned");
+    tip.hide();
+  };
+
+  const pin = (element: HTMLElement) => {
+    show(element);
+    pinned = true;
+    tip.element.classList.add("acs-pinned");
+  };
+
+  /** Make an element the one tab stop of its text. */
+  const stopAt = (element: HTMLElement, { tokens, node, piece }: Looked) => {
+    const before = stops.get(tokens) ?? tokens[0];
+    if (before !== undefined && before !== element) leave(before);
+    stops.set(tokens, element);
+    element.tabIndex = 0;
+    element.setAttribute("role", "button");
+    element.setAttribute("aria-label", spoken(node, piece));
+  };
+
+  const on = <K extends keyof HTMLElementEventMap>(type: K, act: (event: HTMLElementEventMap[K]) => void) =>
+    root.addEventListener(type, act, { signal });
+
+  on("pointerover", (event) => {
+    if (pinned) return;
+    const element = tokenAt(event.target);
+    if (element !== null) show(element, event);
+    else tip.hide();
+  });
+  on("pointerleave", () => {
+    if (!pinned) tip.hide();
+  });
+  on("click", (event) => {
+    const element = tokenAt(event.target);
+    const selecting = getSelection()?.isCollapsed === false;
+    if (element === null || selecting || (pinned && tip.anchor === element)) return release();
+    release();
+    pin(element);
+  });
+  on("focusin", (event) => {
+    const element = tokenAt(event.target);
+    const looked = element === null ? undefined : inspection.look(element);
+    if (element === null || looked === undefined) return;
+    stopAt(element, looked);
+    if (element.matches(":focus-visible")) show(element);
+  });
+  on("focusout", () => release());
+  on("keydown", (event) => {
+    const element = tokenAt(event.target);
+    const looked = element === null ? undefined : inspection.look(element);
+    if (element === null || looked === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { tokens } = looked;
+    const at = tokens.indexOf(element);
+    if (event.key === "Escape") release();
+    else if (event.key === "Enter" || event.key === " ") pinned ? release() : pin(element);
+    else if (event.key in steps) steps[event.key]?.(tokens, at)?.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  on("copy", (event) => {
+    const exact = selectedText(root);
+    if (exact === "" || event.clipboardData === null) return;
+    event.clipboardData.setData("text/plain", exact);
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  const onScroll = () => {
+    if (tip.anchor === null) return;
+    if (tip.anchor === document.activeElement) tip.follow();
+    else if (!tip.element.matches(":hover")) release();
+  };
+  addEventListener("scroll", onScroll, { signal, capture: true, passive: true });
+}
+
+const steps: Record<string, (tokens: readonly HTMLElement[], at: number) => HTMLElement | undefined> = {
+  ArrowRight: (tokens, at) => tokens[at + 1],
+  ArrowLeft: (tokens, at) => tokens[at - 1],
+  ArrowDown: (tokens, at) => onLine(tokens, at, 1),
+  ArrowUp: (tokens, at) => onLine(tokens, at, -1),
+  Home: (tokens) => tokens[0],
+  End: (tokens) => tokens.at(-1),
+};
+
+function leave(element: HTMLElement): void {
+  element.tabIndex = -1;
+  element.removeAttribute("role");
+  element.removeAttribute("aria-label");
+}
+
+function tokenAt(target: EventTarget | null): HTMLElement | null {
+  return target instanceof Element ? target.closest<HTMLElement>(".acs-t") : null;
+}
+
+/** The token nearest to this one's middle on the next line down (`step` 1) or up (-1). */
+function onLine(tokens: readonly HTMLElement[], at: number, step: 1 | -1): HTMLElement | undefined {
+  const from = tokens[at]?.getClientRects()[0];
+  if (from === undefined) return undefined;
+  const middle = from.left + from.width / 2;
+  let best: HTMLElement | undefined;
+  let distance = Infinity;
+  let line: number | null = null;
+  for (let i = at + step; i >= 0 && i < tokens.length; i += step) {
+    const box = tokens[i]?.getClientRects()[0];
+    if (box === undefined || (box.top - from.top) * step < from.height / 2) continue;
+    if (line !== null && Math.abs(box.top - line) > from.height / 2) break;
+    line = box.top;
+    const off = Math.abs(box.left + box.width / 2 - middle);
+    if (off < distance) [best, distance] = [tokens[i], off];
+  }
+  return best;
+}
+
+/** The selected part of the texts, to the byte: blocks and marks add nothing. */
+function selectedText(root: HTMLElement): string {
+  const selection = getSelection();
+  if (selection === null || selection.isCollapsed || selection.rangeCount === 0) return "";
+  const range = selection.getRangeAt(0);
+  const around = range.commonAncestorContainer;
+  const holder = around instanceof Element ? around : around.parentElement;
+  if (holder === null || !root.contains(holder) || holder.closest(".acs-text") === null) return "";
+  return range.cloneContents().textContent ?? "";
+}

@@ -1,0 +1,113 @@
+/**
+ * The line under a run: how it stands, figures, the request id, and Stop.
+ */
+import type { RunState, State } from "../state";
+import { make, say } from "./dom";
+import { completionTokens, count, figures, finishWords, modelName, outcomeWords } from "./status";
+
+/** A reader is told of progress no more often than this. */
+const TELL_EVERY_MS = 5000;
+/** Stop can be pressed again when nothing has come of it. */
+const STOP_AGAIN_MS = 2500;
+
+export class StatusLine {
+  readonly element = make("footer", "acs-status");
+  readonly #state = make("span", "acs-state");
+  readonly #items = make("span", "acs-items");
+  readonly #note = make("span", "acs-note");
+  readonly #legend = legend();
+  readonly #id = make("button", "acs-id");
+  readonly #stop = make("button", "acs-stop", "Stop");
+  readonly #live = make("span", "acs-hidden");
+  #told = -Infinity;
+  #copied: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(stop: () => void) {
+    this.#live.setAttribute("role", "status");
+    this.#id.type = this.#stop.type = "button";
+    this.#id.hidden = this.#stop.hidden = true;
+    this.#stop.addEventListener("click", () => {
+      if (this.#stop.getAttribute("aria-disabled") === "true") return;
+      this.#stopping(true);
+      setTimeout(() => this.#stopping(false), STOP_AGAIN_MS);
+      stop();
+    });
+    this.#id.addEventListener("click", () => void this.#copy());
+    this.element.append(this.#stop, this.#state, this.#items, this.#note, this.#legend, this.#id, this.#live);
+  }
+
+  update(state: State, run: RunState, at: number): void {
+    const open = run.outcome === "open";
+    this.element.dataset["outcome"] = run.outcome;
+    const [only] = run.nodes;
+    const node = run.nodes.length === 1 && only !== undefined ? state.nodes[only] : undefined;
+    const finish = node === undefined || run.outcome === "failed" ? "" : finishWords(node, run);
+    say(this.#state, run.outcome === "done" && finish !== "" ? finish : outcomeWords(run));
+    this.#sayItems([modelName(run), ...figures(state, run, at)]);
+    say(this.#note, open && run.first_token_at === null ? waiting(run) : "");
+    this.#legend.hidden = !run.nodes.some((id) => (state.nodes[id]?.logprobs.length ?? 0) > 0);
+    this.#sayId(run.request_id ?? run.completion_id);
+    if (!open && this.#stop.contains(document.activeElement)) this.#id.focus();
+    this.#stop.hidden = !open;
+    this.#tell(state, run);
+  }
+
+  #sayItems(items: string[]): void {
+    while (this.#items.children.length > items.length) this.#items.lastChild?.remove();
+    items.forEach((item, place) => {
+      const element = this.#items.children[place] ?? this.#items.appendChild(make("span", "acs-item"));
+      if (element.textContent !== item) element.textContent = item;
+    });
+  }
+
+  #sayId(id: string | null): void {
+    this.#id.hidden = id === null;
+    if (id === null || this.#copied !== undefined) return;
+    this.#id.dataset["id"] = id;
+    this.#id.title = `Copy the request id ${id}`;
+    if (this.#id.textContent !== id) this.#id.textContent = id;
+  }
+
+  async #copy(): Promise<void> {
+    const id = this.#id.dataset["id"] ?? "";
+    try {
+      await navigator.clipboard.writeText(id);
+    } catch {
+      getSelection()?.selectAllChildren(this.#id); // no clipboard here: leave it selected
+      return;
+    }
+    clearTimeout(this.#copied);
+    this.#id.textContent = "copied";
+    this.#copied = setTimeout(() => {
+      this.#copied = undefined;
+      this.#id.textContent = id;
+    }, 1200);
+  }
+
+  #stopping(yes: boolean): void {
+    this.#stop.textContent = yes ? "Stopping…" : "Stop";
+    this.#stop.setAttribute("aria-disabled", String(yes));
+  }
+
+  #tell(state: State, run: RunState): void {
+    const now = performance.now();
+    if (run.outcome === "open" && now - this.#told < TELL_EVERY_MS) return;
+    this.#told = now;
+    const words = `${outcomeWords(run)}, ${count(completionTokens(state, run))} tokens`;
+    if (this.#live.textContent !== words) this.#live.textContent = words;
+  }
+}
+
+function waiting(run: RunState): string {
+  return run.note === null ? "" : run.note.replace(/\s+/g, " ").trim();
+}
+
+function legend(): HTMLElement {
+  const element = make("span", "acs-legend");
+  element.setAttribute("aria-hidden", "true");
+  element.append(make("span", "", "likely"));
+  for (let level = 0; level < 8; level++) element.append(make("i", `acs-cell acs-p${level}`));
+  element.append(make("span", "", "unlikely"));
+  element.hidden = true;
+  return element;
+}

@@ -1,0 +1,83 @@
+/**
+ * The live cell: a column a choice, a status line a run, one tooltip.
+ */
+import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
+import { connect, type Host } from "../host";
+import { make } from "../parts/dom";
+import { inspect, type Looked } from "../parts/inspect";
+import { RunView } from "../parts/run";
+import { describe, Tooltip } from "../parts/tooltip";
+
+/** Draws a host into an element until the signal says otherwise. */
+function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
+  const root = make("div", "acs acs-live");
+  root.dataset["lmSuppressShortcuts"] = "true";
+  const tip = new Tooltip();
+  root.append(tip.element);
+  el.append(root);
+
+  const views = new Map<string, RunView>();
+  const look = (element: HTMLElement): Looked | undefined => {
+    for (const view of views.values()) {
+      const looked = view.look(element);
+      if (looked !== undefined) return looked;
+    }
+    return undefined;
+  };
+  inspect(root, tip, { look, describe: ({ node, piece }) => describe(node, piece, asked(host, node.run)) }, signal);
+
+  const paint = () => {
+    for (const run of Object.values(host.state.runs)) {
+      let view = views.get(run.id);
+      if (view === undefined) {
+        view = new RunView(run.id, host.option<boolean>("show_prompt") === true, () => host.stop());
+        views.set(run.id, view);
+        root.insertBefore(view.element, tip.element);
+      }
+      view.update(host.state, host.at);
+    }
+  };
+
+  let frame = 0;
+  const soon = (fresh: boolean) => {
+    if (fresh) {
+      tip.hide();
+      for (const view of views.values()) view.element.remove();
+      views.clear();
+    }
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      paint();
+    });
+  };
+  paint();
+  const deaf = host.listen(soon);
+  signal.addEventListener("abort", () => {
+    deaf();
+    cancelAnimationFrame(frame);
+    tip.hide();
+    root.remove();
+  });
+}
+
+function asked(host: Host, run: string): number | null {
+  const value = host.state.runs[run]?.request["logprobs"];
+  return typeof value === "number" ? value : null;
+}
+
+/** One host a model, made before its first message; any number of views. */
+export default () => {
+  let host: Host | undefined;
+  const hostOf = (model: AnyModel) => (host ??= connect(model));
+  return {
+    initialize({ model }: InitializeProps) {
+      const made = hostOf(model);
+      return () => made.close();
+    },
+    render({ model, el }: RenderProps) {
+      const ended = new AbortController();
+      draw(hostOf(model), el, ended.signal);
+      return () => ended.abort();
+    },
+  };
+};

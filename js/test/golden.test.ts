@@ -1,0 +1,37 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { Event } from "../src/events";
+import { unpack } from "../src/packing";
+import { emptyState, fold, type State } from "../src/state";
+
+const folder = new URL("../../tests/data/golden/", import.meta.url);
+const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
+
+/** JSON values: -0 is 0, and a table without a prototype is an object. */
+const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+/** Logprobs of nodes as the packed form keeps them. */
+function rounded(state: State): State {
+  const round = (x: number) => -Math.max(0, Math.floor(-x * 1000 + 0.5)) / 1000;
+  for (const node of Object.values(state.nodes)) {
+    node.logprobs = node.logprobs.map((x) => (x === null ? null : round(x)));
+    node.top = node.top.map((top) => top && Object.fromEntries(Object.entries(top).map(([k, v]) => [k, round(v)])));
+  }
+  return state;
+}
+
+describe("golden files", () => {
+  it("are all there", () => expect(files).toHaveLength(29));
+
+  it.each(files)("%s folds into Python's state and unpacks from Python's snapshot", (file) => {
+    const golden = JSON.parse(readFileSync(new URL(file, folder), "utf8")) as {
+      events: Event[];
+      state: State;
+      packed: string;
+    };
+    const state = emptyState();
+    for (const event of golden.events) fold(state, event, 0);
+    expect(plain(state)).toEqual(plain(golden.state));
+    expect(plain(unpack(golden.packed)?.state)).toEqual(plain(rounded(golden.state)));
+  });
+});

@@ -1,0 +1,102 @@
+"""Writes ``tests/data/golden``: for every recorded answer the events read from it and the state they make.
+
+Run it after a change of events or session: ``python tests/make_golden.py``. Both test suites read the files.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from acs_jupyter import events as ev
+from acs_jupyter import sse, wire
+from acs_jupyter.session import Session
+from acs_jupyter.widgets.packing import pack
+
+DATA = Path(__file__).parent / "data"
+WIRE = DATA / "wire"
+GOLDEN = DATA / "golden"
+RUN = "g"
+
+
+def names() -> list[str]:
+    """Every recorded case."""
+    return sorted(path.name.removesuffix(".request.json") for path in WIRE.glob("*.request.json"))
+
+
+def recorded(name: str) -> tuple[wire.CompletionRequest, int, list[wire.Answer]]:
+    """A case: what was asked, the status, and what came, chunk by chunk."""
+    asked = json.loads((WIRE / f"{name}.request.json").read_bytes())
+    request = msgspec.convert(asked["body"], wire.CompletionRequest)
+    stream = WIRE / f"{name}.response.sse"
+    if not stream.exists():
+        return request, asked["status"], [wire.decode_answer((WIRE / f"{name}.response.json").read_bytes())]
+    payloads = sse.Decoder().feed(stream.read_bytes())
+    chunks = [wire.decode_answer(p) for p in payloads if isinstance(p, bytes) and p != sse.DONE]
+    return request, asked["status"], chunks
+
+
+def events_of(name: str) -> list[ev.AnyEvent]:
+    """A case as the events of run ``g``."""
+    request, status, answers = recorded(name)
+    events = ev.opening(RUN, request)
+    reader = ev.Reader(RUN, request)
+    outcome: wire.Outcome = "done"
+    for answer in answers:
+        if answer.error is not None:
+            events.append(_failed(answer.error, status))
+            outcome = "failed"
+        else:
+            events += reader.read(answer) if request.streamed else reader.read_body(answer)
+    return [*events, ev.RunClosed(RUN, outcome)]
+
+
+def session_of(events: list[ev.AnyEvent]) -> Session:
+    """The session those events make, with the clock at 0."""
+    session = Session(clock=lambda: 0.0)
+    session.apply(events)
+    return session
+
+
+def golden(name: str) -> dict[str, Any]:
+    """The content of one golden file."""
+    events = events_of(name)
+    session = session_of(events)
+    return {
+        "events": msgspec.to_builtins(events),
+        "state": msgspec.to_builtins(session.state()),
+        "packed": pack(session.state(), 0, 0.0),
+    }
+
+
+def render(content: dict[str, Any]) -> str:
+    """One line an event, one a part of the state: short, and still readable in a diff."""
+
+    def line(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    events = ",\n".join(line(event) for event in content["events"])
+    return (
+        f'{{"events":[\n{events}\n],\n"state":{line(content["state"])},\n'
+        f'"packed":{line(content["packed"])}}}\n'
+    )
+
+
+def _failed(error: wire.ErrorInfo | str, status: int) -> ev.Failed:
+    if isinstance(error, str):
+        return ev.Failed(RUN, "error", error, status)
+    return ev.Failed(RUN, str(error.code), error.message, status, retryable=error.retryable is True)
+
+
+def main() -> None:
+    """Write them all."""
+    GOLDEN.mkdir(exist_ok=True)
+    for name in names():
+        (GOLDEN / f"{name}.json").write_text(render(golden(name)), encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()
