@@ -162,6 +162,7 @@ class Exchange:
         if self.closed:
             return []
         self.closed = True
+        self.error = None  # a refusal whose retry was being waited for is moot
         return [*self._estimate(), RunClosed(self.run, "stopped")]
 
     # -- inside -----------------------------------------------------------------------------------

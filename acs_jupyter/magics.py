@@ -44,7 +44,7 @@ class AcsMagics(Magics):
         for name in ("model", "max_tokens", "temperature", "logprobs"):
             if getattr(self, name) is not None:
                 self.notebook.defaults[name] = getattr(self, name)
-        self._raw_cell = ""
+        self._running: list[str] = []
 
     # -- the magics -------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ class AcsMagics(Magics):
         """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
         with _told_in_one_line():
             options = parse_cell_line(line)
-            prompt = exact_body(self._raw_cell, line, cell)
+            prompt = exact_body(self._typed(), line, cell)
             if options.dry:
                 print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
                 return
@@ -126,7 +126,20 @@ class AcsMagics(Magics):
 
     def before_cell(self, info: Any) -> None:
         """Remember the cell as it was typed: IPython's own copy loses ``>>>`` and trailing spaces."""
-        self._raw_cell = info.raw_cell or ""
+        self._running.append(info.raw_cell or "")
+
+    def after_cell(self, result: Any) -> None:
+        """Forget it."""
+        if self._running:
+            self._running.pop()
+
+    def _typed(self) -> str:
+        """The running cell as it was typed.
+
+        A cell run from within a cell (by ``%%capture``, ``%%time``) comes with the newline that IPython added.
+        """
+        raw = self._running[-1] if self._running else ""
+        return raw.removesuffix("\n") if len(self._running) > 1 else raw
 
     def complete(self, shell: Any, event: Any) -> list[str]:
         """Options, models and commands for the completer."""
@@ -189,6 +202,7 @@ def load(shell: InteractiveShell) -> None:
     magics = AcsMagics(shell, parent=shell)
     shell.register_magics(magics)
     shell.events.register("pre_run_cell", magics.before_cell)
+    shell.events.register("post_run_cell", magics.after_cell)
     for key in ("%%acs", "%acs"):
         shell.set_hook("complete_command", magics.complete, str_key=key)
 
@@ -201,4 +215,5 @@ def unload(shell: InteractiveShell) -> None:
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("acs", None)
     shell.events.unregister("pre_run_cell", magics.before_cell)
+    shell.events.unregister("post_run_cell", magics.after_cell)
     magics.notebook.close()

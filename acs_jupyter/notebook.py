@@ -69,7 +69,8 @@ class Notebook:
     def request(self, prompt: str, options: CellOptions) -> CompletionRequest:
         """The request a cell makes: its own options over the defaults, the model named."""
         fields = {**self.defaults, **options.fields}
-        fields.setdefault("model", self._default_model())
+        if "model" not in fields:
+            fields["model"] = self._default_model()
         if fields.get("prompt_logprobs") is None and fields.get("stream") is not False:
             fields.setdefault("stream", True)
             fields.setdefault("stream_options", {"include_usage": True, "continuous_usage_stats": True})

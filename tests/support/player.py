@@ -5,6 +5,7 @@ For tests that need exact control of the socket: cuts in the middle of a charact
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -34,16 +35,19 @@ class Request:
 
 @dataclass
 class Player:
-    """Plays ``answers`` in turn, one a request; the last one repeats."""
+    """Plays ``answers`` in turn, one a request; the last one repeats. ``routes``: path ending to a fixed answer."""
 
     answers: list[list[Step]]
+    routes: dict[str, list[Step]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
+    """Those that took one of ``answers``."""
 
     def __enter__(self) -> Player:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.base = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self._stopping = False
         self._threads: list[threading.Thread] = []
+        self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -51,6 +55,9 @@ class Player:
         self._stopping = True
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        for connection in self._open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(5)
 
@@ -63,16 +70,23 @@ class Player:
                 return
             thread = threading.Thread(target=self._serve, args=(connection, count), daemon=True)
             self._threads.append(thread)
+            self._open.append(connection)
             thread.start()
             count += 1
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         with connection, connection.makefile("rb") as reader:
             while (request := _read_request(reader, number)) is not None:
-                self.requests.append(request)
-                answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+                answer = self._answer(request)
                 if not self._play(connection, request, answer):
                     return
+
+    def _answer(self, request: Request) -> list[Step]:
+        for ending, fixed in self.routes.items():
+            if request.line.split(" ")[1].endswith(ending):
+                return fixed
+        self.requests.append(request)
+        return self.answers[min(len(self.requests), len(self.answers)) - 1]
 
     def _play(self, connection: socket.socket, request: Request, answer: list[Step]) -> bool:
         for step in answer:
