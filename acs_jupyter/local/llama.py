@@ -139,8 +139,19 @@ class LlamaEngine:
                 work.cancel()
 
     def stream(self, body: str, on_chunk: Callable[[str], bool | None]) -> None:
-        """One request to the engine, in this thread; a true answer of ``on_chunk`` ends it and frees the slot."""
-        self._server.handle_completions(body, on_chunk)
+        """One request to the engine, in this thread; a true answer of ``on_chunk`` frees the slot."""
+        raised: list[BaseException] = []
+
+        def careful(raw: str) -> bool:
+            try:
+                return bool(on_chunk(raw))
+            except BaseException as problem:  # noqa: BLE001 - the engine's loop would swallow it
+                raised.append(problem)
+                return True
+
+        self._server.handle_completions(body, careful)
+        if raised:
+            raise raised[0]
 
     def close(self) -> None:
         """Let running choices end at their next token and drop the model."""
