@@ -43,7 +43,11 @@ def test_contract_cases(scripted: httpx.Client, number: int) -> None:
 
 def renamed(body: Any, code: str) -> Any:
     # The cases name the service's models; here another one is served.
-    if isinstance(body, dict) and body.get("model") in ("llama-8b", "llama-405b") and code != "model_not_found":
+    if (
+        isinstance(body, dict)
+        and body.get("model") in ("llama-8b", "llama-405b")
+        and code != "model_not_found"
+    ):
         return body | {"model": "scripted"}
     return body
 
@@ -63,7 +67,11 @@ def renamed(body: Any, code: str) -> Any:
 def test_key_is_needed(scripted_server: Running, path: str, header: str | None, code: str) -> None:
     headers = {} if header is None else {"Authorization": header.encode("latin-1")}
     url = f"{scripted_server.base}/{path}"
-    answer = httpx.post(url, json=ASK, headers=headers) if path == "completions" else httpx.get(url, headers=headers)
+    answer = (
+        httpx.post(url, json=ASK, headers=headers)
+        if path == "completions"
+        else httpx.get(url, headers=headers)
+    )
     envelope(answer, 401, code)
 
 
@@ -140,7 +148,9 @@ def test_context_length(scripted: httpx.Client) -> None:
     limit = scripted.get("models").json()["data"][0]["capabilities"]["max_model_len"]
     ids = [1] * (limit - 1)
     assert scripted.post("completions", json={"prompt": ids, "max_tokens": 1}).status_code == 200
-    envelope(scripted.post("completions", json={"prompt": ids, "max_tokens": 2}), 400, "context_length_exceeded")
+    envelope(
+        scripted.post("completions", json={"prompt": ids, "max_tokens": 2}), 400, "context_length_exceeded"
+    )
     envelope(scripted.post("completions", json={"prompt": [*ids, 1]}), 400, "context_length_exceeded")
 
 
