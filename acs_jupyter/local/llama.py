@@ -14,6 +14,7 @@ import os
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,12 @@ from .llama_score import Scorer
 from .llama_wire import ask, sampling
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 SLOTS = 8
+BATCH = 64
+"""Tokens of a prompt read at a time: small, so that reading a long prompt can be cancelled."""
 FULL_VOCAB_PROMPT = 32
 """Longest prompt for ``prompt_logprobs=-1``: each position is every token of the vocabulary."""
 
@@ -56,6 +59,7 @@ class LlamaEngine:
         self._side = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
         self._busy = 0
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
         self._scorer = Scorer(self.head, self.stream)
         self.model = Model(
             id=name or _short(path.stem),
@@ -139,8 +143,19 @@ class LlamaEngine:
                 work.cancel()
 
     def stream(self, body: str, on_chunk: Callable[[str], bool | None]) -> None:
-        """One request to the engine, in this thread; a true answer of ``on_chunk`` ends it and frees the slot."""
-        self._server.handle_completions(body, on_chunk)
+        """One request to the engine, in this thread; a true answer of ``on_chunk`` frees the slot."""
+        raised: list[BaseException] = []
+
+        def careful(raw: str) -> bool:
+            try:
+                return bool(on_chunk(raw))
+            except BaseException as problem:  # noqa: BLE001 - the engine's loop would swallow it
+                raised.append(problem)
+                return True
+
+        self._server.handle_completions(body, careful)
+        if raised:
+            raise raised[0]
 
     def close(self) -> None:
         """Let running choices end at their next token and drop the model."""
@@ -196,16 +211,44 @@ class LlamaEngine:
             look=self._scorer.look,
         )
 
-        def on_chunk(raw: str) -> bool:
-            if is_over():
-                return True
-            for step in reader.feed(raw):
-                put(step)
-            return is_over() or reader.ended
+        with self._turn_to_read(len(ids), is_over) as read:
 
-        self.stream(ask(ids, task.max_tokens, max(top or 0, 1), **fields), on_chunk)
+            def on_chunk(raw: str) -> bool:
+                if is_over():
+                    return True
+                steps = reader.feed(raw)
+                if steps:
+                    read()
+                for step in steps:
+                    put(step)
+                return is_over() or reader.ended
+
+            if not is_over():
+                self.stream(ask(ids, task.max_tokens, max(top or 0, 1), **fields), on_chunk)
         if not reader.ended and not is_over():
             raise EngineFailure("The engine ended a choice early.")
+
+    @contextmanager
+    def _turn_to_read(self, length: int, is_over: Callable[[], bool]) -> Iterator[Callable[[], None]]:
+        """Long prompts are read one after the other; calling the value passes the turn on.
+
+        The engine would read them in this order anyway, but a choice handed to it early could not be
+        cancelled before its turn.
+        """
+        mine = False
+        while length > BATCH and not mine and not is_over():
+            mine = self._reading.acquire(timeout=0.02)
+
+        def passed_on() -> None:
+            nonlocal mine
+            if mine:
+                mine = False
+                self._reading.release()
+
+        try:
+            yield passed_on
+        finally:
+            passed_on()
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
         # One kept connection a thread to the engine's own listener, which only this process has the key for.
@@ -233,7 +276,7 @@ def _load(path: Path, context: int, threads: int, key: str) -> Any:
     params.n_parallel = SLOTS
     params.n_ctx = SLOTS * (context + 256)
     params.kv_unified = False
-    params.n_batch = params.n_ubatch = 64  # small, so that a long prompt can be cancelled while it is read
+    params.n_batch = params.n_ubatch = BATCH
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.cache_ram_mib = 0
     params.verbosity = 0

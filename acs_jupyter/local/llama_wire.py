@@ -20,6 +20,10 @@ FLOOR = -9999.0
 """What vLLM writes for a log-probability of minus infinity."""
 
 
+PENALTY_WINDOW = 131_072
+"""Tokens the penalties look back; more than any context here."""
+
+
 class Candidate(Struct, gc=False):
     """A token id and its log-probability."""
 
@@ -110,7 +114,7 @@ def sampling(request: CompletionRequest, choice: int, vocab_size: int) -> dict[s
         "presence_penalty": given("presence_penalty", 0.0),
         "frequency_penalty": given("frequency_penalty", 0.0),
         "repeat_penalty": given("repetition_penalty", 1.0),
-        "repeat_last_n": -1,
+        "repeat_last_n": PENALTY_WINDOW,
         "seed": choice_seed(request, choice),
         "samplers": ["penalties", "temperature", "min_p", "top_k", "top_p"],
     }

@@ -1,7 +1,8 @@
 """Token bytes to text, one token at a time, so that no character is ever broken.
 
 Owns incremental UTF-8 and the texts of alternatives in the middle of a character. It must not know engines.
-A token that leaves a character open has the text ``""``; the token that completes it carries all of it.
+A token that leaves a character open has the text ``""``, even when it begins with a finished one; the token
+that completes the character carries all that was held back. So texts always join to the whole.
 """
 
 from __future__ import annotations
@@ -15,23 +16,33 @@ class Pieces:
 
     def __init__(self, table: list[bytes], special: frozenset[int]) -> None:
         self._table, self._special = table, special
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._open = b""
 
     def alone(self, token: int) -> str:
         """How a token reads at this point of the text, without adding it: used for alternatives."""
         piece = self._table[token]
-        try:
-            return piece.decode("utf-8")
-        except UnicodeDecodeError:
-            whole = self._decoder.getstate()[0] + piece
-        try:
-            return whole.decode("utf-8")
-        except UnicodeDecodeError:
-            return ""
+        for whole in (piece, self._open + piece):
+            try:
+                return whole.decode("utf-8")
+            except UnicodeDecodeError:
+                continue
+        return ""
 
     def add(self, token: int) -> str:
-        """Add a token; the text that it completes."""
-        return self._decoder.decode(self._table[token])
+        """Add a token; the text that it completes. Bytes that can become no character read as U+FFFD."""
+        whole = self._open + self._table[token]
+        try:
+            text = whole.decode("utf-8")
+        except UnicodeDecodeError as problem:
+            if problem.end == len(whole) and problem.reason == "unexpected end of data":
+                self._open = whole
+                return ""
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            text = decoder.decode(whole)
+            self._open = decoder.getstate()[0]
+            return text
+        self._open = b""
+        return text
 
     def is_special(self, token: int) -> bool:
         """Whether a token is a control token, which has a name but no place in the text."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import Response
 
-from ..errors import ApiError
 from ..wire import RETRY_AFTER, SHOULD_RETRY
 from .shape import encode
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
     from starlette.types import Receive, Scope, Send
+
+    from ..errors import ApiError
 
 T = TypeVar("T")
 

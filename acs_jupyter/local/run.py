@@ -30,7 +30,7 @@ class BadSetting(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve. ``rate`` is the scripted engine's (tokens a second, 0: no wait); port 0 picks a free one."""
+    """How to serve. Port 0 picks a free one; ``rate`` is the scripted engine's, in tokens a second."""
 
     gguf: str | None = None
     scripted: bool = False

@@ -54,7 +54,7 @@ _KINDS = {item.name: str(item.type) for item in fields(Script)}
 
 
 def script_of(task: Task) -> Script:
-    """The script of a request: from its header, else from its first prompt's first line, else the plain one."""
+    """The script of a request: from its header, else from the first line of its first prompt."""
     text = task.headers.get(HEADER)
     if text is None and task.texts[0].startswith(MARK):
         text = task.texts[0].split("\n", 1)[0][len(MARK) :]
