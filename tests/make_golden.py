@@ -13,8 +13,10 @@ import msgspec
 
 from acs_jupyter import events as ev
 from acs_jupyter import sse, wire
-from acs_jupyter.session import Session
+from acs_jupyter.session import Node, Session
+from acs_jupyter.widgets import words
 from acs_jupyter.widgets.packing import pack
+from acs_jupyter.widgets.reading import align, level_of
 
 DATA = Path(__file__).parent / "data"
 WIRE = DATA / "wire"
@@ -69,6 +71,8 @@ def golden(name: str) -> dict[str, Any]:
         "events": msgspec.to_builtins(events),
         "state": msgspec.to_builtins(session.state()),
         "packed": pack(session.state(), 0, 0.0),
+        "words": _words(session),
+        "pieces": {node.id: _pieces(node) for node in session.nodes.values() if node.choice is not None},
     }
 
 
@@ -81,8 +85,28 @@ def render(content: dict[str, Any]) -> str:
     events = ",\n".join(line(event) for event in content["events"])
     return (
         f'{{"events":[\n{events}\n],\n"state":{line(content["state"])},\n'
-        f'"packed":{line(content["packed"])}}}\n'
+        f'"packed":{line(content["packed"])},\n'
+        f'"words":{line(content["words"])},\n"pieces":{line(content["pieces"])}}}\n'
     )
+
+
+def _words(session: Session) -> dict[str, Any]:
+    run = session.runs[RUN]
+    return {
+        "outcome": words.outcome_words(run),
+        "model": words.model_name(run),
+        "figures": words.figures(session, run, 0.0),
+        "error": words.error_words(run),
+        "clamp": words.clamp_words(run),
+        "finish": [words.finish_words(session.nodes[node], run) for node in run.nodes],
+    }
+
+
+def _pieces(node: Node) -> list[list[Any]]:
+    return [
+        [piece.first, piece.last, level_of(node, piece), piece.text]
+        for piece in align(node.text, node.tokens)
+    ]
 
 
 def _failed(error: wire.ErrorInfo | str, status: int) -> ev.Failed:

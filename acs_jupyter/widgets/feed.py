@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 RATE = 30.0
 """Messages a second, at most: as quick to the eye as 60, and half the work."""
 
+THIN = 6
+"""A stream of no more tokens a message than this makes do with two thirds of the messages: its envelopes
+outweigh its tokens, and nobody sees the difference."""
+
+COUNT_EVERY = 0.5
+"""Seconds between running token counts: a message may carry three tokens, and a count weighs as one."""
+
 Send = Callable[[dict[str, Any]], None]
 
 
@@ -55,7 +62,9 @@ class Feed:
         self._own: set[str] = set()
         self._pending: list[AnyEvent] = []
         self._seq = 0
-        self._sent_at = float("-inf")
+        self._sent_at = self._counted_at = float("-inf")
+        self._thin = False
+        self._count: dict[str, ev.Spent] = {}
         self._timer: threading.Timer | None = None
         self._final: str | None = None
         with self._lock:
@@ -91,9 +100,12 @@ class Feed:
             if not self._pending:
                 return
             pending, self._pending = self._pending, []
-            self._seq += 1
             self._sent_at = time.monotonic()
-            self._send({"seq": self._seq, "at": self._at, "events": [plain(e) for e in merged(pending)]})
+            events = [plain(event) for event in self._without_counts(merged(pending))]
+            if events:
+                self._seq += 1
+                self._thin = sum(len(event.get("tokens", ())) for event in events) <= THIN
+                self._send({"seq": self._seq, "at": round(self._at, 3), "events": events})
 
     def close(self) -> None:
         """Send the rest and follow no longer."""
@@ -113,13 +125,32 @@ class Feed:
             self._closed()
 
     def _flush_or_arm(self) -> None:
-        wait = self._sent_at + self._pause - time.monotonic()
+        pause = self._pause * 1.5 if self._thin else self._pause
+        wait = self._sent_at + pause - time.monotonic()
         if wait <= 0:
             self.flush()
         elif self._timer is None:
             self._timer = threading.Timer(wait, self.flush)
             self._timer.daemon = True
             self._timer.start()
+
+    def _without_counts(self, events: list[AnyEvent]) -> list[AnyEvent]:
+        """Hold running counts back a while; a final count replaces them, the end of the run releases them."""
+        kept: list[AnyEvent] = []
+        for event in events:
+            if isinstance(event, ev.Spent) and event.source == "continuous":
+                self._count[event.run] = event
+                continue
+            if isinstance(event, ev.Spent):
+                self._count.pop(event.run, None)
+            elif isinstance(event, ev.RunClosed) and event.run in self._count:
+                kept.append(self._count.pop(event.run))
+            kept.append(event)
+        if self._count and self._sent_at - self._counted_at >= COUNT_EVERY:
+            self._counted_at = self._sent_at
+            kept += self._count.values()
+            self._count.clear()
+        return kept
 
     def _disarm(self) -> None:
         if self._timer is not None:

@@ -56,7 +56,7 @@ def merged(events: Iterable[AnyEvent]) -> list[AnyEvent]:
 
 
 def plain(event: AnyEvent) -> dict[str, Any]:
-    """An event as JSON values, without the fields that hold their default."""
+    """An event as JSON values, without fields that hold their default, or text its tokens join to."""
     if isinstance(event, ev.TokensArrived):
         return _tokens(event)
     values: dict[str, Any] = msgspec.to_builtins(event)
@@ -65,7 +65,9 @@ def plain(event: AnyEvent) -> dict[str, Any]:
 
 
 def _tokens(event: ev.TokensArrived) -> dict[str, Any]:
-    values: dict[str, Any] = {"type": "TokensArrived", "node": event.node, "text": event.text}
+    values: dict[str, Any] = {"type": "TokensArrived", "node": event.node}
+    if event.text != "".join(event.tokens):
+        values["text"] = event.text
     if event.tokens:
         values["tokens"] = event.tokens
         values["logprobs"] = [None if value is None else _round(value) for value in event.logprobs]

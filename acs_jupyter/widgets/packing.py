@@ -1,7 +1,7 @@
 """A session's state as one short string: what a window shows again after a reload or from a saved notebook.
 
-Owns the packed form, which ``js/src/packing.ts`` reads. It must not know widgets. Tokens stand in one table of
-strings; each node's tokens, logprobs (whole thousandths) and alternatives are varints in base64:
+Owns the packed form, which ``js/src/packing.ts`` reads. It must not know widgets. Tokens stand in one
+table of strings; each node's tokens, logprobs (whole thousandths) and alternatives are varints in base64:
 
     token      := string, logprob, alternatives
     logprob    := 0 for none, else 1 + thousandths below 0

@@ -36,7 +36,8 @@ export type Event =
   | {
       type: "TokensArrived";
       node: string;
-      text: string;
+      /** Left out when it is what the tokens join to. */
+      text?: string;
       tokens?: string[];
       logprobs?: (number | null)[];
       top?: (Top | null)[];

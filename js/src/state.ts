@@ -88,7 +88,7 @@ export function fold(state: State, event: Event, at: number): void {
       return;
     case "TokensArrived": {
       const node = nodeOf(state, event.node);
-      node.text += event.text;
+      node.text += event.text ?? event.tokens?.join("") ?? "";
       append(node.tokens, event.tokens);
       append(node.logprobs, event.logprobs);
       append(node.top, event.top);

@@ -2,7 +2,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Event } from "../src/events";
 import { unpack } from "../src/packing";
-import { emptyState, fold, type State } from "../src/state";
+import * as status from "../src/parts/status";
+import { Aligner } from "../src/parts/text";
+import { weakest } from "../src/parts/tokens";
+import { emptyState, fold, nodeOf, runOf, type State } from "../src/state";
 
 const folder = new URL("../../tests/data/golden/", import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
@@ -28,10 +31,28 @@ describe("golden files", () => {
       events: Event[];
       state: State;
       packed: string;
+      words: { outcome: string; model: string; figures: string[]; error: string; clamp: string; finish: string[] };
+      pieces: Record<string, [number, number, number | null, string][]>;
     };
     const state = emptyState();
     for (const event of golden.events) fold(state, event, 0);
     expect(plain(state)).toEqual(plain(golden.state));
+
+    const run = runOf(state, "g");
+    expect({
+      outcome: status.outcomeWords(run),
+      model: status.modelName(run),
+      figures: status.figures(state, run, 0),
+      error: status.errorWords(run),
+      clamp: status.clampWords(run),
+      finish: run.nodes.map((id) => status.finishWords(nodeOf(state, id), run)),
+    }).toEqual(golden.words);
+    for (const [id, pieces] of Object.entries(golden.pieces)) {
+      const node = nodeOf(state, id);
+      const found = new Aligner().next(node.text, node.tokens, true);
+      expect(found.map((p) => [p.first, p.last, weakest(node, p), p.text])).toEqual(pieces);
+    }
+
     expect(plain(unpack(golden.packed)?.state)).toEqual(plain(rounded(golden.state)));
   });
 });

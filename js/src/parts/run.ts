@@ -74,9 +74,10 @@ export class RunView {
     const text = new TokenText(this.showPrompt && !node.echo && prompt ? tail(prompt.text) : "");
     const finish = make("div", "acs-finish");
     const section = make("section", "acs-choice");
-    const place = (node.choice ?? 0) + 1;
-    section.setAttribute("aria-label", run.nodes.length > 1 ? `Continuation ${place} of ${run.nodes.length}` : "Continuation");
-    if (run.nodes.length > 1) section.append(make("div", "acs-choice-name", String(place)));
+    const siblings = run.nodes.filter((id) => state.nodes[id]?.parent === node.parent);
+    const place = `${siblings.indexOf(node.id) + 1} of ${siblings.length}`;
+    section.setAttribute("aria-label", siblings.length > 1 ? `Continuation ${place}` : "Continuation");
+    if (siblings.length > 1) section.append(make("div", "acs-choice-name", place));
     section.append(text.element, finish);
     this.#groupOf(state, run, node, prompt).append(section);
     const column = { text, finish };

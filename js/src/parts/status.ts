@@ -7,8 +7,8 @@ import type { NodeState, RunState, State } from "../state";
 export function finishWords(node: NodeState, run: RunState): string {
   const { finish_reason: reason, stop_reason: at } = node;
   if (reason === "length") {
-    const limit = run.request["max_tokens"];
-    return typeof limit === "number" ? `reached max_tokens (${limit})` : "reached max_tokens";
+    const limit = clampOf(run)?.["applied"] ?? run.request["max_tokens"];
+    return limit === undefined || limit === null ? "reached max_tokens" : `reached max_tokens (${String(limit)})`;
   }
   if (reason === "stop") {
     if (typeof at === "string") return `stop string ${JSON.stringify(at)}`;
@@ -56,7 +56,7 @@ export function figures(state: State, run: RunState, at: number): string[] {
     shown.push(`${about}${prompt}${count(tokens)} ${tokens === 1 ? "token" : "tokens"}`);
   }
   if (run.first_token_at !== null) {
-    shown.push(`first after ${seconds(run.first_token_at - run.opened_at)}`);
+    shown.push(`first token after ${seconds(run.first_token_at - run.opened_at)}`);
     const took = (run.closed_at ?? at) - run.first_token_at;
     if (tokens > 1 && took > 0.05) shown.push(`${rate((tokens - 1) / took)} tokens/s`);
   }
@@ -65,10 +65,9 @@ export function figures(state: State, run: RunState, at: number): string[] {
 
 /** The server lowered `max_tokens`: a sentence, or "". */
 export function clampWords(run: RunState): string {
-  const header = run.headers["x-acs-max-tokens-clamped"];
-  if (header === undefined) return "";
-  const fields = Object.fromEntries(header.split(",").map((part) => part.split("=", 2).map((s) => s.trim())));
-  const { requested, applied, reason } = fields as Record<string, string | undefined>;
+  const clamp = clampOf(run);
+  if (clamp === undefined) return "";
+  const { requested, applied, reason } = clamp;
   const why = reason ? ` (${reason.replaceAll("_", " ")})` : "";
   return applied === undefined
     ? "The server lowered max_tokens."
@@ -80,6 +79,13 @@ export function errorWords(run: RunState): string {
   if (run.error === null) return "";
   const { code, message, status } = run.error;
   return `${code}${status === null ? "" : ` (${status})`}: ${message.replace(/\s+/g, " ").trim()}`;
+}
+
+/** The fields of the clamp header, when there is one. */
+function clampOf(run: RunState): Record<string, string | undefined> | undefined {
+  const header = run.headers["x-acs-max-tokens-clamped"];
+  const pairs = header?.split(",").map((part) => part.split("=", 2).map((s) => s.trim()));
+  return pairs && (Object.fromEntries(pairs) as Record<string, string | undefined>);
 }
 
 export function count(value: number): string {

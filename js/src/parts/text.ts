@@ -97,12 +97,15 @@ export class Aligner {
 /** Characters that show nothing, or change how others show: controls, format characters, odd spaces. */
 export const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufeff\ufff0-\ufffb\u{e0000}-\u{e0fff}]/u;
 
+/** Controls that would turn the text after them around. */
+export const STEERING = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]/;
+
 /** `U+202E`, for each code point. */
 export function codePoints(text: string): string {
   return Array.from(text, (c) => `U+${(c.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`).join(" ");
 }
 
-/** A token in quotes with everything in it visible: `“·the”`, `“⏎”`, or its code points. */
+/** A token in quotes with everything in it visible: `“·the”`, `“↵”`, or its code points. */
 export function quoted(token: string): string {
   if (token === "") return "(no text)";
   const shown = Array.from(token, visible).join("");
@@ -112,7 +115,7 @@ export function quoted(token: string): string {
 /** The character itself when it can be seen, else a mark for it. */
 export function visible(character: string): string {
   if (character === " ") return "·";
-  if (character === "\n") return "⏎";
+  if (character === "\n") return "↵";
   if (character === "\t") return "⇥";
   return INVISIBLE.test(character) ? `⟨${codePoints(character)}⟩` : character;
 }

@@ -6,7 +6,7 @@
 import type { NodeState } from "../state";
 import { level } from "./colour";
 import { make } from "./dom";
-import { Aligner, codePoints, INVISIBLE, type Piece } from "./text";
+import { Aligner, codePoints, INVISIBLE, STEERING, type Piece } from "./text";
 
 const MARKED = new RegExp(`[\\n\\t]|${INVISIBLE.source}`, "u");
 const JOINER = /[\u200c\u200d]/;
@@ -52,6 +52,7 @@ export class TokenText {
     if (tint !== null) span.classList.add(`acs-p${tint}`);
     if (piece.last > piece.first) span.classList.add("acs-joined");
     if (echo) span.classList.add("acs-echo");
+    if (STEERING.test(piece.text)) span.classList.add("acs-steering");
     if (/^ +$/.test(piece.text)) span.classList.add("acs-space");
     fill(span, piece.text);
     span.tabIndex = this.#spans.length === 0 ? 0 : -1;
@@ -95,7 +96,7 @@ export class TokenText {
 }
 
 /** The level of a piece: that of its least probable token. */
-function weakest(node: NodeState, piece: Piece): number | null {
+export function weakest(node: NodeState, piece: Piece): number | null {
   let found: number | null = null;
   for (let i = piece.first; i <= piece.last; i++) {
     const one = level(node.logprobs[i]);
@@ -113,14 +114,17 @@ function fill(span: HTMLElement, text: string): void {
   const joinersShow = !/[\p{L}\p{Extended_Pictographic}]/u.test(text);
   for (const part of text.split(new RegExp(`(${MARKED.source})`, "u"))) {
     if (part === "") continue;
-    if (MARKED.test(part) && (joinersShow || !JOINER.test(part))) span.append(mark(part));
-    span.append(document.createTextNode(part));
+    const marked = MARKED.test(part) && (joinersShow || !JOINER.test(part));
+    if (marked) span.append(mark(part));
+    // A code point is named by its mark; whatever glyph a font has for it would only be in the way.
+    if (marked && !/[\n\t]/.test(part)) span.append(make("span", "acs-ghost", part));
+    else span.append(document.createTextNode(part));
   }
 }
 
 function mark(character: string): HTMLElement {
   const element = make("i", "acs-mark");
-  if (character === "\n") element.dataset["mark"] = "⏎";
+  if (character === "\n") element.dataset["mark"] = "↵";
   else if (character === "\t") element.dataset["mark"] = "⇥";
   else {
     element.dataset["mark"] = codePoints(character);

@@ -1,0 +1,61 @@
+"""One server and one browser for all browser tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from labkit import Notebook, chromium, lab, write_notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+VIEW = {"width": 1200, "height": 900}
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="session")
+def base(root: Path) -> Iterator[str]:
+    with lab(root) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails its test when a script on it throws or asks something in a dialog."""
+    opened = browser.new_page(viewport=VIEW)
+    trouble: list[str] = []
+    opened.on("pageerror", lambda error: trouble.append(str(error)))
+    opened.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    yield opened
+    opened.close()
+    assert trouble == []
+
+
+@pytest.fixture
+def notebook(request: pytest.FixtureRequest, root: Path, base: str, page: Page):
+    """``notebook(cells)`` writes a notebook named after the test and opens it; its kernel ends with the test."""
+    opened: list[Notebook] = []
+
+    def make(*cells: str) -> Notebook:
+        name = f"{request.node.name}.ipynb".replace("[", "-").replace("]", "")
+        write_notebook(root / name, cells)
+        opened.append(Notebook(page, base, name).open())
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.end_kernels()
