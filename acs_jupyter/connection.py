@@ -123,7 +123,8 @@ class Connection:
         if exchange.usage is None:
             self.meter.release(ticket)
         else:
-            self.meter.settle(ticket, *exchange.usage)
+            spent = exchange.usage
+            self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
 
     def _keep_models(self, response: httpx.Response) -> list[Model]:
         if response.status_code != 200:

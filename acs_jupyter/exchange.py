@@ -22,12 +22,10 @@ from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
 from .events import (
     AnyEvent,
     Failed,
-    Finished,
     Reader,
     RunClosed,
     Served,
     Spent,
-    TokensArrived,
     Waited,
     opening,
 )
@@ -67,13 +65,9 @@ class Exchange:
         self.delay: float | None = None
         self.closed = False
         self.attempt = 0
-        self.usage: tuple[int, int, str] | None = None
         self._parents = parents
         self._own_id = request_id or f"acsj-{self.run}"
         self._retries = retries
-        self._started = False
-        self._seen = 0
-        self._unfinished = request.choice_count
         self._frames: sse.Decoder | None = None
         self._headers: Mapping[str, str] = {}
         self._served_id: str | None = None
@@ -89,6 +83,11 @@ class Exchange:
     def request_id(self) -> str:
         """The trace id this attempt is sent under."""
         return self._own_id if self.attempt <= 1 else f"{self._own_id}-{self.attempt}"
+
+    @property
+    def usage(self) -> Spent | None:
+        """What the run has cost, as surely as it is known; ``None`` when nothing was spent."""
+        return self._reader.usage
 
     def begin(self) -> dict[str, str]:
         """Start an attempt; returns the headers that belong to it."""
@@ -147,7 +146,7 @@ class Exchange:
         if self.closed:
             return []
         if self.error is None:
-            if self._started:
+            if self._reader.started:
                 self.error = Interrupted(f"The answer was cut off ({reason}).", request_id=self._served_id)
             else:
                 self.error = ConnectionFailed(
@@ -189,20 +188,21 @@ class Exchange:
 
     def _read_frames(self, frames: list[bytes | sse.Comment]) -> list[AnyEvent]:
         events: list[AnyEvent] = []
+        read, decode = self._reader.read, wire.decode_answer
         for frame in frames:
             if isinstance(frame, sse.Comment):
-                if not self._started:
+                if not self._reader.started:
                     events.append(Waited(self.run, frame.text))
                 continue
             if frame == sse.DONE:
                 events += self._close()
                 break
             try:
-                answer = wire.decode_answer(frame)
+                answer = decode(frame)
                 if answer.error is not None:
                     self.error = self._api_error(answer)
                     break
-                events += self._note(self._reader.read(answer))
+                read(answer, events)
             except (msgspec.DecodeError, UnicodeDecodeError, IndexError) as error:
                 self.error = Interrupted(
                     f"The stream holds a frame that cannot be read ({error}).", request_id=self._served_id
@@ -210,20 +210,8 @@ class Exchange:
                 break
         return events
 
-    def _note(self, events: list[AnyEvent]) -> list[AnyEvent]:
-        for event in events:
-            kind = type(event)
-            if kind is TokensArrived:
-                self._started = True
-                self._seen += len(event.tokens) or 1  # type: ignore[union-attr]
-            elif kind is Spent:
-                self.usage = (event.prompt_tokens, event.completion_tokens, event.source)  # type: ignore[union-attr]
-            elif kind is Finished:
-                self._unfinished -= 1
-        return events
-
     def _stream_ended(self) -> list[AnyEvent]:
-        if self._started and self._unfinished <= 0:
+        if self._reader.started and self._reader.unfinished <= 0:
             return self._close()
         self.error = Interrupted("The stream ended early.", request_id=self._served_id)
         return []
@@ -240,7 +228,9 @@ class Exchange:
             elif answer.choices is None:
                 self.error = self._unreadable("The answer holds neither choices nor an error.")
             else:
-                return self._note(self._reader.read_body(answer)) + self._close()
+                events: list[AnyEvent] = []
+                self._reader.read_body(answer, events)
+                return events + self._close()
         except (msgspec.DecodeError, UnicodeDecodeError, IndexError):
             what = "is not what a completion looks like" if raw else "is empty"
             self.error = self._unreadable(f"The answer {what}.")
@@ -261,7 +251,7 @@ class Exchange:
         if self.delay is not None:
             return [Waited(self.run, f"{error.code}: trying again in {self.delay:.0f} s")]
         self.closed = True
-        cut = isinstance(error, Interrupted) or self._started
+        cut = isinstance(error, Interrupted) or self._reader.started
         failed = Failed(
             self.run,
             error.code,
@@ -276,7 +266,7 @@ class Exchange:
     def _wait_before_retry(self, error: AcsError) -> float | None:
         told = self._headers.get(wire.SHOULD_RETRY, "").lower()
         limit = 1 if error.code == "internal_error" else self._retries
-        if self._started or self.attempt > limit or told == "false":
+        if self._reader.started or self.attempt > limit or told == "false":
             return None
         if isinstance(error, ApiError):
             if not error.retryable:
@@ -287,14 +277,15 @@ class Exchange:
 
     def _estimate(self) -> list[AnyEvent]:
         """Without any usage from the server: count what was seen, and say that it is an estimate."""
-        if self.usage is not None or not self._started:
+        reader = self._reader
+        if reader.usage is not None or not reader.started:
             return []
         prompt = sum(
             len(p) if isinstance(p, list) else -(-len(p.encode("utf-8", "replace")) // 4)
             for p in self.request.prompts
         )
-        self.usage = (prompt, self._seen, "estimate")
-        return [Spent(self.run, prompt, self._seen, "estimate")]
+        reader.usage = Spent(self.run, prompt, reader.seen, "estimate")
+        return [reader.usage]
 
     def _api_error(self, answer: Answer) -> ApiError:
         info = answer.error

@@ -122,10 +122,10 @@ class Logprobs(Struct, gc=False):
     ``text_offset`` is unreliable in streams and is not read by the client.
     """
 
-    tokens: list[str] = []
-    token_logprobs: list[float | None] = []
-    top_logprobs: list[dict[str, float] | None] | None = None
-    text_offset: list[int] = []
+    tokens: tuple[str, ...] = ()
+    token_logprobs: tuple[float | None, ...] = ()
+    top_logprobs: tuple[dict[str, float] | None, ...] | None = None
+    text_offset: tuple[int, ...] = ()
 
 
 class PromptLogprob(Struct, frozen=True, gc=False):

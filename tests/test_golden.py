@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import make_golden as golden
+from tests import make_golden as golden
 import msgspec
 import pytest
 

@@ -50,7 +50,7 @@ def request(**fields: Any) -> CompletionRequest:
 
 
 def token(text: str = " a", node: str = "r.0", logprob: float = -0.123456789) -> ev.TokensArrived:
-    return ev.TokensArrived(node, text, [text], [logprob], [{text: logprob, " b": -2.5}])
+    return ev.TokensArrived(node, text, (text,), (logprob,), ({text: logprob, " b": -2.5},))
 
 
 def all_events(messages: Sent) -> list[dict[str, Any]]:
@@ -263,7 +263,17 @@ def test_resync_is_answered_with_the_whole_state(sent: Sent) -> None:
 
 
 @pytest.mark.parametrize(
-    "junk", [None, 7, "Cancel", [], {}, {"type": "Nope"}, {"type": "Cancel", "more": 1}, {"type": "Resync", "seen": "x"}]
+    "junk",
+    [
+        None,
+        7,
+        "Cancel",
+        [],
+        {},
+        {"type": "Nope"},
+        {"type": "Cancel", "more": 1},
+        {"type": "Resync", "seen": "x"},
+    ],
 )
 def test_junk_from_a_page_is_ignored(sent: Sent, junk: Any) -> None:
     asked: list[AnyIntent] = []
