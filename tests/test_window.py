@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import comm
-import make_golden as golden
+from tests import make_golden as golden
 import pytest
 from comm.base_comm import BaseComm
 
