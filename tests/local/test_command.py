@@ -63,7 +63,8 @@ def test_signals_end_it_quickly_even_while_streaming(number: int, engine: str) -
     with serving(*(["--scripted", "--rate", "50"] if engine == "scripted" else [])) as server:
         body = {"prompt": "x", "max_tokens": 1000, "stream": True}
         with httpx.stream("POST", f"{server.base}/completions", json=body, headers=server.auth) as answer:
-            next(answer.iter_raw())
+            parts = answer.iter_raw()
+            next(parts)
             start = time.perf_counter()
             server.process.send_signal(number)
             assert server.process.wait(10) == 0
