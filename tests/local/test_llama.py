@@ -298,7 +298,7 @@ def test_leaving_frees_the_engine(smollm_server: Running, fields: dict[str, Any]
                 assert busy(smollm_server) >= 1
         except httpx.ReadTimeout:
             assert fields.keys() & {"prompt", "prompt_logprobs", "n"}
-    assert wait_idle(smollm_server) < 0.8
+    assert wait_idle(smollm_server) < 1.0
 
 
 def test_concurrent_requests_are_apart(smollm_server: Running) -> None:
