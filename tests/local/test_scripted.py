@@ -152,6 +152,9 @@ def test_every_code_of_the_error_table(scripted: httpx.Client, code: str) -> Non
     answer = ask(scripted, f"fault={code}")
     assert answer.status_code == kind.status
     assert answer.json()["error"]["code"] == code
+    upstream = code.startswith(("vllm_", "upstream_")) or code in ("circuit_open", "modal_cold_boot")
+    assert answer.headers.get("x-acs-upstream-error-kind") == (code if upstream else None)
+    assert answer.json()["error"]["type"].endswith(("_error", "_not_ready"))
     retry_after = answer.headers.get("retry-after")
     assert (retry_after is not None) == (kind.can_retry and kind.status in (429, 502, 503))
     assert (answer.headers.get("x-should-retry") == "false") == (
