@@ -28,6 +28,7 @@ SHOULD_RETRY = "x-should-retry"
 RETRY_AFTER = "retry-after"
 UPSTREAM_MODEL = "x-acs-upstream-model"
 UPSTREAM_GPU = "x-acs-upstream-gpu"
+UPSTREAM_ERROR_KIND = "x-acs-upstream-error-kind"
 
 Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
 TopK = Annotated[int, Meta(ge=0, le=100)]

@@ -10,6 +10,7 @@ import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -17,7 +18,7 @@ from starlette.routing import Route
 
 from ..checks import parse_request
 from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge, UpstreamServerError
-from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL, ModelList
+from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
 from .guard import Guard, KeyCheck, log
 from .respond import Streamed, envelope, error_response, while_connected
@@ -92,8 +93,10 @@ class _Routes:
     async def models(self, request: Request) -> Response:
         """The one model that is served."""
         self._keys.require(request.headers.get("authorization"))
-        body = encode(ModelList(data=[self._engine.model]))
-        return Response(body, media_type="application/json")
+        model: dict[str, Any] = to_builtins(self._engine.model)
+        known = {name: value for name, value in model["capabilities"].items() if value is not None}
+        model["capabilities"] = known | {"activations": False, "chat_template": None}
+        return _json({"object": "list", "data": [model]})
 
     async def status(self, request: Request) -> Response:
         """Whether a model is warm; here it always is."""

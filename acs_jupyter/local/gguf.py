@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, BinaryIO
 
 _SCALARS = {
     0: "<B",
@@ -56,13 +54,13 @@ def read_head(path: Path) -> Head:
         try:
             meta = _metadata(file)
             return _head(meta)
-        except (struct.error, KeyError, UnicodeDecodeError, MemoryError) as problem:
+        except (struct.error, KeyError, UnicodeDecodeError, OverflowError, MemoryError) as problem:
             raise NotGguf(f"{path.name} is damaged or not a GGUF model ({type(problem).__name__}).") from None
 
 
 def _metadata(file: BinaryIO) -> dict[str, Any]:
     if file.read(4) != b"GGUF":
-        raise NotGguf("The file does not begin with GGUF.")
+        raise NotGguf(f"{Path(file.name).name} does not begin with GGUF.")
     _version, _tensors, count = struct.unpack("<IQQ", file.read(20))
     meta: dict[str, Any] = {}
     for _ in range(count):

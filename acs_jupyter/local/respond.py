@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import Response
 
-from ..wire import RETRY_AFTER, SHOULD_RETRY
+from ..wire import RETRY_AFTER, SHOULD_RETRY, UPSTREAM_ERROR_KIND
 from .shape import encode
 
 if TYPE_CHECKING:
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TYPES = {429: "rate_limit_error", 500: "internal_error", 502: "upstream_error", 503: "upstream_not_ready"}
+_TYPES = {
+    "rate_limited": "rate_limit_error",
+    "internal_error": "internal_error",
+    "modal_cold_boot": "upstream_not_ready",
+    "server_restarting": "server_error",
+}
+_UPSTREAM = ("vllm_", "upstream_", "circuit_open", "modal_cold_boot")
 
 
 class CutHere(Exception):
@@ -31,12 +37,13 @@ class CutHere(Exception):
 
 def envelope(error: ApiError, request_id: str) -> bytes:
     """The error body of the contract."""
-    kind = _TYPES.get(error.status, "invalid_request_error")
-    if error.code.startswith(("vllm_", "upstream_")):
-        kind = "upstream_error"
+    kind = "upstream_error" if error.code.startswith(_UPSTREAM) else "invalid_request_error"
+    kind = _TYPES.get(error.code, kind)
     info: dict[str, Any] = {"code": error.code, "message": error.message, "type": kind}
     if error.status >= 429:
         info["retryable"] = error.retryable
+    if error.status == 503 and error.retry_after is not None:
+        info["retry_after_seconds"] = error.retry_after
     return encode({"error": info, "request_id": request_id})
 
 
@@ -47,6 +54,8 @@ def error_response(error: ApiError, request_id: str) -> Response:
         headers[RETRY_AFTER] = f"{error.retry_after:g}"
     if error.status == 504 or error.code in ("deadline_infeasible", "request_too_large"):
         headers[SHOULD_RETRY] = "false"
+    if error.code.startswith(_UPSTREAM):
+        headers[UPSTREAM_ERROR_KIND] = error.code
     return Response(envelope(error, request_id), error.status, headers, "application/json")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -63,7 +64,8 @@ def test_signals_end_it_quickly_even_while_streaming(number: int, engine: str) -
     with serving(*(["--scripted", "--rate", "50"] if engine == "scripted" else [])) as server:
         body = {"prompt": "x", "max_tokens": 1000, "stream": True}
         with httpx.stream("POST", f"{server.base}/completions", json=body, headers=server.auth) as answer:
-            next(answer.iter_raw())
+            parts = answer.iter_raw()
+            next(parts)
             start = time.perf_counter()
             server.process.send_signal(number)
             assert server.process.wait(10) == 0
@@ -112,6 +114,47 @@ def test_missing_extra_names_the_command(tmp_path: Path) -> None:
     blocker.write_text("import sys\nsys.modules['uvicorn'] = None\n")
     done = run("serve", "--scripted", PYTHONPATH=f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}")
     assert "pip install 'acs-jupyter[local]'" in one_line(done)
+
+
+def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "acs_jupyter", "demo", "--no-browser", "--port", str(port)]
+    log = (tmp_path / "log").open("w+")
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=log, stderr=log, start_new_session=True
+    )
+    try:
+        end = time.monotonic() + 60
+        while not answers(f"http://127.0.0.1:{port}/api"):
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        children = children_of(process.pid)
+        assert len(children) == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert not [child for child in children if Path(f"/proc/{child}").exists()]
+        assert (tmp_path / "acs-demo" / demo.NOTEBOOK).exists()
+    finally:
+        process.kill()
+        process.wait()
+        log.close()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def children_of(parent: int) -> list[str]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=True
+    )
+    return listed.stdout.split()
 
 
 def test_demo_keeps_the_users_notebook(tmp_path: Path) -> None:

@@ -135,6 +135,8 @@ def test_models(scripted: httpx.Client) -> None:
     assert model["default"] is True
     assert model["status"] == "live"
     assert model["capabilities"]["max_logprobs"] == 100
+    assert model["capabilities"]["activations"] is False
+    assert "n_layers" not in model["capabilities"]
     assert scripted.get("models/scripted/status").json() == {
         "id": "scripted",
         "object": "model.status",

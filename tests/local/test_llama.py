@@ -293,11 +293,12 @@ def test_leaving_frees_the_engine(smollm_server: Running, fields: dict[str, Any]
         timeout = httpx.Timeout(10, read=0.4)
         try:
             with client.stream("POST", "completions", json=body, timeout=timeout) as answer:
-                next(answer.iter_raw())
+                parts = answer.iter_raw()
+                next(parts)
                 assert busy(smollm_server) >= 1
         except httpx.ReadTimeout:
             assert fields.keys() & {"prompt", "prompt_logprobs", "n"}
-    assert wait_idle(smollm_server) < 0.8
+    assert wait_idle(smollm_server) < 1.0
 
 
 def test_concurrent_requests_are_apart(smollm_server: Running) -> None:
