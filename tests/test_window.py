@@ -6,8 +6,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import comm
 from tests import make_golden as golden
@@ -22,13 +21,16 @@ from acs_jupyter.widgets.feed import Feed
 from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.wire import CompletionRequest
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 Sent = list[dict[str, Any]]
 
 
 class FakeComm(BaseComm):
     """Keeps what it is given."""
 
-    sent: Sent = []
+    sent: ClassVar[Sent] = []
 
     def publish_msg(self, msg_type: str, data: Any = None, **keys: Any) -> None:
         FakeComm.sent.append({"msg_type": msg_type, **(data or {})})
@@ -36,9 +38,9 @@ class FakeComm(BaseComm):
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
-    monkeypatch.setattr(comm, "create_comm", lambda **keys: FakeComm(**keys))
+    monkeypatch.setattr(comm, "create_comm", FakeComm)
     FakeComm.sent = []
-    yield FakeComm.sent
+    return FakeComm.sent
 
 
 def custom(sent: Sent) -> Sent:

@@ -28,7 +28,7 @@ _STYLE = f"""
 .acs-static{{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);
 color:var(--jp-content-font-color1,inherit)}}
 .acs-static pre{{margin:0;font:inherit;color:inherit;background:none;
-overflow-wrap:anywhere;unicode-bidi:plaintext}}
+overflow-wrap:anywhere;word-break:normal;unicode-bidi:plaintext}}
 .acs-static .acs-grid{{display:grid;gap:10px;
 grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr))}}
 .acs-static .acs-grid>div{{border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:6px 10px}}
@@ -45,13 +45,19 @@ font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75}}
 .acs-static .k:hover{{outline:1px solid #888}}
 .acs-static .k:hover::after{{content:attr(title);
 position:fixed;margin:1.8em 0 0 -1em;z-index:99;white-space:pre;
-pointer-events:none;font:12px/1.5 ui-monospace,monospace;padding:6px 9px;border-radius:4px;unicode-bidi:isolate;
-color:var(--jp-content-font-color1,#222);background:var(--jp-layout-color1,#fff);border:1px solid #8888;
+pointer-events:none;font:12px/1.5 ui-monospace,monospace;padding:6px 9px;border-radius:4px;
+unicode-bidi:isolate;color:var(--jp-content-font-color1,#222);
+background:var(--jp-layout-color1,#fff);border:1px solid #8888;
 box-shadow:0 3px 14px rgba(0,0,0,.22)}}
+@supports (anchor-name:--a) and (position-try-fallbacks:flip-block){{
+.acs-static .k:hover{{anchor-name:--acs-k}}
+.acs-static .k:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);
+margin:4px 0;position-try-fallbacks:flip-block,flip-inline,flip-block flip-inline}}}}
 """.strip()
 _BESIDE = """
 .jp-OutputArea:has(.acs-live) .acs-beside{display:none}
-.jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-beside):not(:has(.acs-live)){display:none}
+.jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-beside):not(:has(.acs-live))
+{display:none}
 """.strip()
 
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"}
@@ -123,7 +129,7 @@ def _label(session: Session, prompt: str) -> str:
 
 def _choice(node: Node, run: Run, place: int, of: int, many: bool) -> str:
     body = "".join(_piece(node, piece) for piece in align(node.text, node.tokens))
-    text = f'<pre style="white-space:pre-wrap">{body}</pre>'
+    text = f'<pre style="white-space:pre-wrap;word-break:normal">{body}</pre>'
     if not many:
         return text
     name = f"{place} of {of}"

@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import comm
 from comm.base_comm import BaseComm
@@ -35,8 +35,8 @@ class CountingComm(BaseComm):
 
     wire = Wire(key=b"")
     parent = wire.msg("execute_request", {"code": ""})["header"]
-    sizes: Counter[str] = Counter()
-    messages: Counter[str] = Counter()
+    sizes: ClassVar[Counter[str]] = Counter()
+    messages: ClassVar[Counter[str]] = Counter()
 
     def publish_msg(
         self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any

@@ -1,7 +1,8 @@
 /**
  * Looking at tokens with the pointer and with the keyboard: one tab stop a text, arrows from token to token.
  *
- * No key leaves the widget: JupyterLab reads keys before anyone else unless an element asks it not to.
+ * No key leaves the widget: JupyterLab reads keys before anyone else unless the focused element itself asks
+ * it not to (its shortcuts are for `:focus`, so asking further up is too late).
  */
 import { spoken, type Tooltip } from "./tooltip";
 import type { NodeState } from "../state";
@@ -22,6 +23,10 @@ export interface Inspection {
 /** Wires a container of token texts to a tooltip; the signal ends it. */
 export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection, signal: AbortSignal): void {
   let pinned = false;
+  // A page that scrolls under a resting pointer sends pointer events too; they must not take the tooltip
+  // from whoever walks with the keys.
+  let keys = false;
+  let rest = { x: NaN, y: NaN };
   const stops = new WeakMap<readonly HTMLElement[], HTMLElement>();
 
   const show = (element: HTMLElement, near?: { x: number; y: number }) => {
@@ -54,14 +59,18 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   const on = <K extends keyof HTMLElementEventMap>(type: K, act: (event: HTMLElementEventMap[K]) => void) =>
     root.addEventListener(type, act, { signal });
 
+  on("pointermove", ({ screenX: x, screenY: y }) => {
+    if (x !== rest.x || y !== rest.y) keys = false;
+    rest = { x, y };
+  });
   on("pointerover", (event) => {
-    if (pinned) return;
+    if (pinned || keys) return;
     const element = tokenAt(event.target);
     if (element !== null) show(element, event);
     else tip.hide();
   });
   on("pointerleave", () => {
-    if (!pinned) tip.hide();
+    if (!pinned && !keys) tip.hide();
   });
   on("click", (event) => {
     const element = tokenAt(event.target);
@@ -71,13 +80,18 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     pin(element);
   });
   on("focusin", (event) => {
+    if (event.target instanceof Element) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
     const element = tokenAt(event.target);
     const looked = element === null ? undefined : inspection.look(element);
     if (element === null || looked === undefined) return;
     stopAt(element, looked);
-    if (element.matches(":focus-visible")) show(element);
+    keys = element.matches(":focus-visible");
+    if (keys) show(element);
   });
-  on("focusout", () => release());
+  on("focusout", () => {
+    keys = false;
+    release();
+  });
   on("keydown", (event) => {
     const element = tokenAt(event.target);
     const looked = element === null ? undefined : inspection.look(element);
@@ -100,8 +114,9 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   });
   const onScroll = () => {
     if (tip.anchor === null) return;
-    if (tip.anchor === document.activeElement) tip.follow();
-    else if (!tip.element.matches(":hover")) release();
+    const box = tip.anchor.getBoundingClientRect();
+    if (box.bottom > 0 && box.top < innerHeight) tip.follow();
+    else release();
   };
   addEventListener("scroll", onScroll, { signal, capture: true, passive: true });
 }

@@ -36,7 +36,8 @@ export class RunView {
     this.#status = new StatusLine(stop);
     this.#error.hidden = this.#notice.hidden = true;
     this.#error.setAttribute("role", "alert");
-    this.element.append(this.#choices, this.#error, this.#notice, this.#status.element);
+    // The line stands above the text: below it, Stop would run away from the pointer.
+    this.element.append(this.#status.element, this.#error, this.#notice, this.#choices);
   }
 
   update(state: State, at: number): void {

@@ -1,5 +1,5 @@
 /**
- * The line under a run: how it stands, figures, the request id, and Stop.
+ * The line over a run: how it stands, figures, the request id, and Stop.
  */
 import type { RunState, State } from "../state";
 import { make, say } from "./dom";
@@ -33,7 +33,9 @@ export class StatusLine {
       stop();
     });
     this.#id.addEventListener("click", () => void this.#copy());
-    this.element.append(this.#stop, this.#state, this.#items, this.#note, this.#legend, this.#id, this.#live);
+    const side = make("span", "acs-side");
+    side.append(this.#legend, this.#id);
+    this.element.append(this.#stop, this.#state, this.#items, this.#note, side, this.#live);
   }
 
   update(state: State, run: RunState, at: number): void {

@@ -11,7 +11,6 @@ import { describe, Tooltip } from "../parts/tooltip";
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const root = make("div", "acs acs-live");
-  root.dataset["lmSuppressShortcuts"] = "true";
   const tip = new Tooltip();
   root.append(tip.element);
   el.append(root);

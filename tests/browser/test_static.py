@@ -1,0 +1,206 @@
+"""The static view where no kernel is: reopened, untrusted, exported. And hostile text everywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from cells import SETUP
+from labkit import Notebook, lab, lab_environment, shoot, write_notebook
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+Open = Callable[..., Notebook]
+
+PUBLISH = """
+from acs_jupyter.widgets.snapshot import mimebundle
+def show(run):
+    window = LiveCell(session, [run]); display(window)
+    return window, display({"text/plain": ""}, raw=True, display_id=True)
+"""
+RUN = """
+window, static = show("a")
+try:
+    session.apply(open_run("a", seed=7)); session.apply([head("a")])
+    for made in tokens(60): session.apply([arrived("a.0", made)])
+    session.apply([ev.Finished("a.0", "length"), ev.Spent("a", 3, 60), ev.RunClosed("a", "done")])
+finally:
+    static.update(mimebundle(session, "a"), raw=True)
+"""
+HOSTILE = r"""
+HOSTILE = ["</script>", "<img src=x onerror=alert(1)>", "</pre></div>", "<style>*{display:none}</style>",
+  "\u202e", "evil", "\x00", "\" onmouseover=\"alert(2)", "'", "&lt;b&gt;", "`${alert(3)}`", "javascript:alert(4)", "__proto__",
+  "<iframe srcdoc='<script>parent.alert(5)</script>'>", "\r", "</title>", "<!--", "]]>"]
+window, static = show("h")
+session.apply(open_run("h", prompt="<script>alert(6)</script>"))
+session.apply([ev.Served("h", "<b onclick=alert(7)>model</b>", "<i>id</i>", "\"><img src=x onerror=alert(8)>", {})])
+for t in HOSTILE: session.apply([ev.TokensArrived("h.0", t, [t], [-3.0], [{t: -3.0, "<img src=x onerror=alert(9)>": -1.0, "__proto__": -4.0}])])
+session.apply([ev.Finished("h.0", "stop", "</span><script>alert(10)</script>"), ev.Failed("h", "<u>code</u>", "<img src=x onerror=alert(11)>"), ev.RunClosed("h", "failed")])
+static.update(mimebundle(session, "h"), raw=True)
+"""
+CELLS = (SETUP + PUBLISH, RUN, HOSTILE)
+STRANGERS = (
+    "img, iframe, script, b, u, i:not(.n):not(.acs-mark):not(.acs-cell), [onerror], [onmouseover], [onclick]"
+)
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The notebook as a headless run leaves it: outputs, and widget state."""
+    folder = tmp_path_factory.mktemp("executed")
+    write_notebook(folder / "n.ipynb", CELLS)
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "notebook",
+        "--execute",
+        "--output",
+        "done.ipynb",
+        "n.ipynb",
+    ]
+    subprocess.run(command, cwd=folder, env=lab_environment(folder), check=True, capture_output=True)
+    return folder / "done.ipynb"
+
+
+def test_live_shows_the_window_and_hides_the_static_view(notebook: Open, page: Page) -> None:
+    nb = notebook(*CELLS)
+    for index in range(3):
+        nb.run(index)
+    nb.output(1).locator(".acs-t").nth(59).wait_for()
+    assert nb.output(1).locator(".acs-beside").count() == 1
+    assert not nb.output(1).locator(".acs-beside").is_visible()
+    plain = next(o for o in nb.outputs(1) if "text/html" in o.get("data", {}))["data"]["text/plain"]
+    assert "".join(plain) == nb.output(1).locator(".acs-text").text_content()
+    assert nb.output(2).locator(".acs-live").locator(STRANGERS).count() == 0
+    nb.output(2).locator(".acs-t").nth(1).hover()
+    tip = nb.output(2).locator(".acs-tip")
+    tip.wait_for(state="visible")
+    assert tip.locator(STRANGERS).count() == 0
+    assert "“__proto__”" in tip.inner_text()
+    assert "onerror=alert(9)" in tip.inner_text()
+
+
+def test_reopened_without_kernel_shows_the_static_view_alone(notebook: Open, page: Page) -> None:
+    nb = notebook(*CELLS)
+    for index in range(3):
+        nb.run(index)
+    nb.output(1).locator(".acs-t").nth(59).wait_for()
+    text = nb.output(1).locator(".acs-text").text_content()
+    nb.save()
+    nb.end_kernels()
+    page.goto("about:blank")
+    nb.open()
+    static = nb.output(1).locator(".acs-beside")
+    static.wait_for(state="visible")
+    assert static.locator("pre").text_content() == text
+    assert "reached max_tokens (20000)" in static.inner_text()
+    page.wait_for_timeout(1500)
+    assert "model not found" not in nb.output(1).inner_text()
+    token = static.locator(".k").nth(4)
+    token.scroll_into_view_if_needed()
+    token.hover()
+    shown = token.evaluate("e => getComputedStyle(e, '::after').content")
+    assert "▸" in shown
+    assert nb.output(2).locator(".acs-static").locator(STRANGERS).count() == 0
+    shoot(page, "reopened")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_untrusted_notebook_shows_text_and_tints(executed: Path, browser: Browser, theme: str) -> None:
+    """Another server with another signing key has never trusted the file."""
+    settings = {"apputils-extension/themes": {"theme": f"JupyterLab {theme.title()}"}}
+    with lab(executed.parent, settings) as base:
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        dialogs: list[str] = []
+        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        nb = Notebook(page, base, executed.name).open(kernel=False)
+        static = nb.output(1).locator(".acs-static")
+        static.wait_for(state="visible")
+        saved = json.loads(executed.read_text())["cells"][1]["outputs"]
+        exact = next("".join(o["data"]["text/plain"]) for o in saved if "text/html" in o.get("data", {}))
+        assert static.locator("pre").text_content() == exact
+        assert static.locator("style").count() == 0
+        tinted = static.locator(".k[style]").first
+        assert tinted.evaluate("e => getComputedStyle(e).backgroundColor").startswith("rgba(214, 106, 12")
+        assert "▸" in (tinted.get_attribute("title") or "")
+        assert nb.output(2).locator(STRANGERS).count() == 0
+        assert "onerror=alert(1)" in nb.output(2).inner_text()
+        page.wait_for_timeout(300)
+        shoot(page, f"untrusted-{theme}")
+        nb.output(2).scroll_into_view_if_needed()
+        shoot(page, f"untrusted-hostile-{theme}")
+        page.close()
+        assert dialogs == []
+
+
+@pytest.mark.parametrize("how", ["plain", "execute"])
+def test_exported_page_shows_the_static_view_and_asks_for_nothing(
+    executed: Path, browser: Browser, tmp_path: Path, how: str
+) -> None:
+    source = executed if how == "plain" else executed.with_name("n.ipynb")
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "html",
+        "--output-dir",
+        str(tmp_path),
+        "--output",
+        "page",
+    ]
+    flags = ["--execute"] if how == "execute" else []
+    subprocess.run(
+        [*command, *flags, str(source)], env=lab_environment(tmp_path), check=True, capture_output=True
+    )
+    page = browser.new_page(viewport={"width": 1200, "height": 900})
+    trouble: list[str] = []
+    page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: trouble.append(request.url) if "/x" in request.url[-3:] else None)
+    page.route("https://**", lambda route: route.abort())
+    page.goto(f"file://{tmp_path}/page.html", wait_until="domcontentloaded")
+    static = page.locator(".acs-static")
+    assert static.count() == 2
+    assert static.nth(0).is_visible()
+    saved = json.loads(executed.read_text())["cells"][1]["outputs"]
+    exact = next("".join(o["data"]["text/plain"]) for o in saved if "text/html" in o.get("data", {}))
+    assert static.nth(0).locator("pre").text_content() == exact
+    assert static.nth(1).locator(STRANGERS).count() == 0
+    assert "⟨U+202E⟩" in static.nth(1).inner_text()
+    static.nth(1).locator(".k").nth(2).hover()
+    page.wait_for_timeout(200)
+    shoot(page, f"exported-{how}")
+    page.close()
+    assert trouble == []
+
+
+def test_saved_widget_state_shows_the_window_again_without_kernel(root: Path, browser: Browser) -> None:
+    settings = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
+    path = "@jupyter-widgets/jupyterlab-manager/plugin"
+    write_notebook(root / "saved-state.ipynb", CELLS[:2])
+    with lab(root, {path: settings["@jupyter-widgets/jupyterlab-manager:plugin"]}) as base:
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        nb = Notebook(page, base, "saved-state.ipynb").open()
+        nb.run(0)
+        nb.run(1)
+        nb.output(1).locator(".acs-t").nth(59).wait_for()
+        text = nb.output(1).locator(".acs-text").text_content()
+        nb.save()
+        state = json.loads((root / "saved-state.ipynb").read_text())["metadata"]["widgets"]
+        assert "snapshot" in json.dumps(state)
+        nb.end_kernels()
+        page.goto("about:blank")
+        nb.open()
+        nb.output(1).locator(".acs-t").nth(59).wait_for()
+        assert nb.output(1).locator(".acs-text").text_content() == text
+        assert not nb.output(1).locator(".acs-beside").is_visible()
+        page.close()
