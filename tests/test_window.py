@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import comm
-from tests import make_golden as golden
 import pytest
 from comm.base_comm import BaseComm
 
@@ -20,6 +19,7 @@ from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.feed import Feed
 from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.wire import CompletionRequest
+from tests import make_golden as golden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

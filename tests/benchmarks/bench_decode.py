@@ -37,7 +37,8 @@ async def serve(reader, writer):
             head = await reader.readuntil(b"\\r\\n\\r\\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\\r\\n")[0])
             await reader.readexactly(length)
-            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body))
+            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\n")
+            writer.write(b"Content-Length: %d\\r\\n\\r\\n" % len(body))
             writer.write(body)
             await writer.drain()
     except asyncio.IncompleteReadError:

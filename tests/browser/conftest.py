@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.browser.labkit import Notebook, chromium, lab, write_notebook
 
 if TYPE_CHECKING:
