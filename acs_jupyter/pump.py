@@ -79,7 +79,7 @@ class Handle:
         self.session = session
         self._exchange = exchange
         self._loop = loop
-        self._queue: queue.SimpleQueue[list[AnyEvent] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[float, list[AnyEvent]] | None] = queue.SimpleQueue()
         self._detached = False
         self._begun = False
         self._ended = threading.Event()
@@ -129,12 +129,12 @@ class Handle:
     def _take_all(self, deadline: float | None) -> None:
         while deadline is None or time.monotonic() < deadline:
             try:
-                batch = self._queue.get(timeout=0.1)
+                entry = self._queue.get(timeout=0.1)
             except queue.Empty:
                 continue
-            if batch is None:
+            if entry is None:
                 return
-            self.session.apply(batch)
+            self.session.apply(entry[1], at=entry[0])
 
     # -- the loop's thread ------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Handle:
         if self._detached:
             self.session.apply(events)
         else:
-            self._queue.put(events)
+            self._queue.put((self.session.now(), events))  # when it came, not when someone took it
 
     def _cancel(self) -> None:
         if self._task is None or self._task.done():
@@ -175,9 +175,9 @@ class Handle:
     def _hand_over(self) -> None:
         self._detached = True
         while not self._queue.empty():
-            batch = self._queue.get()
-            if batch is not None:
-                self.session.apply(batch)
+            entry = self._queue.get()
+            if entry is not None:
+                self.session.apply(entry[1], at=entry[0])
         if self.done:
             self._tell_done()
 

@@ -97,15 +97,18 @@ class Session:
         self._clock = clock
         self._subscribers: list[Subscriber] = []
 
-    def apply(self, events: Iterable[AnyEvent]) -> None:
-        """Fold events in, then tell the subscribers, once."""
+    def apply(self, events: Iterable[AnyEvent], *, at: float | None = None) -> None:
+        """Fold events in, then tell the subscribers, once. ``at``: when they happened, if that was not now."""
         batch = ev.merged(events if isinstance(events, list) else list(events))
         if not batch:
             return
-        now = self._clock()
-        self._fold(now, batch)
+        self._fold(self.now() if at is None else at, batch)
         for subscriber in tuple(self._subscribers):
             subscriber(batch)
+
+    def now(self) -> float:
+        """The session's clock: seconds since the epoch."""
+        return self._clock()
 
     @property
     def log(self) -> list[tuple[float, AnyEvent]]:

@@ -13,7 +13,7 @@ import pytest
 from acs_jupyter import AsyncClient, Session, errors
 from acs_jupyter.pump import Handle, Pump
 from acs_jupyter.wire import CompletionRequest
-from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
+from tests.support.player import DONE, END, HANG, Player, Step, chunk, frames, head, stream, whole
 
 KEY = "acs-bm-testtest-x"
 
@@ -53,6 +53,17 @@ def test_waiting_folds_here(pump_for) -> None:  # type: ignore[no-untyped-def]
         got = start(pump_for(server.base), session).wait()
     assert (got.text, got.outcome) == ("ab", "done")
     assert threads == {threading.get_ident()}
+
+
+def test_times_are_those_of_the_socket_not_of_the_reader(pump_for) -> None:  # type: ignore[no-untyped-def]
+    with Player(
+        [[head(kind="text/event-stream"), 0.3, *map(chunk, frames(["a", "b"])), chunk(DONE), END]]
+    ) as server:
+        handle = start(pump_for(server.base), Session())
+        time.sleep(0.8)
+        first = handle.wait().time_to_first_token
+    assert first is not None
+    assert 0.3 <= first < 0.6
 
 
 def test_a_refusal_is_raised_with_its_record(pump_for) -> None:  # type: ignore[no-untyped-def]
