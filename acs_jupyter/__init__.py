@@ -1,5 +1,66 @@
-"""Work with base language models in notebooks."""
+"""Work with base language models in notebooks.
+
+    %load_ext acs_jupyter
+
+    %%acs
+    The capital of France is
+
+Owns the public names, loaded when they are first used. Importing this package reads nothing, opens nothing and
+imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from .client import AsyncClient, Client
+    from .completion import Choice, Completion, Token
+    from .errors import AcsError
+    from .session import Session
+
+_HOMES = {
+    "AcsError": "errors",
+    "AsyncClient": "client",
+    "Choice": "completion",
+    "Client": "client",
+    "Completion": "completion",
+    "Session": "session",
+    "Token": "completion",
+}
+
+__all__ = [
+    "AcsError",
+    "AsyncClient",
+    "Choice",
+    "Client",
+    "Completion",
+    "Session",
+    "Token",
+    "__version__",
+    "load_ipython_extension",
+    "unload_ipython_extension",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext acs_jupyter``."""
+    importlib.import_module(".magics", __name__).load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext acs_jupyter``."""
+    importlib.import_module(".magics", __name__).unload(shell)

@@ -67,6 +67,7 @@ def broken_rule(request: CompletionRequest) -> str | None:
     """The first rule between fields that a well-typed request breaks, as a sentence, or ``None``."""
     return (
         _prompt_shape(request)
+        or _top_k_zero(request)
         or _needs_max_tokens(request)
         or _output_work(request)
         or _stream_rules(request)
@@ -125,6 +126,10 @@ def _prompt_shape(request: CompletionRequest) -> str | None:
     if kinds == {list} and not all(prompt):
         return "prompt holds an empty list of token ids."
     return None
+
+
+def _top_k_zero(request: CompletionRequest) -> str | None:
+    return "top_k=0: expected -1 (off) or at least 1." if request.top_k == 0 else None
 
 
 def _needs_max_tokens(request: CompletionRequest) -> str | None:

@@ -37,6 +37,8 @@ class AcsError(Exception):
         super().__init__(message)
         self.message = message
         self.request_id = request_id
+        self.completion: Any = None
+        """What had arrived before it went wrong, as a completion, when the client knows it."""
         self.hint = self.advice if advice is None else advice
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ unless it continues a node that is there, and one child node for each choice.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -71,14 +72,15 @@ class Waited(Event, frozen=True):
 class TokensArrived(Event, frozen=True):
     """Text arrived for a node. ``tokens`` is empty when only text is known; the three lists have one length.
 
-    A token whose text is ``""`` is a piece of a character that is not complete yet.
+    A token whose text is ``""`` is a piece of a character that is not complete yet. (Tuples: the log keeps every
+    event, and the garbage collector need not look into tuples of plain values.)
     """
 
     node: str
     text: str
-    tokens: list[str] = []
-    logprobs: list[float | None] = []
-    top: list[Top | None] = []
+    tokens: tuple[str, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
+    top: tuple[Top | None, ...] = ()
 
 
 class PromptScored(Event, frozen=True):
@@ -171,7 +173,8 @@ def node_of(run: str, index: int) -> str:
 class Reader:
     """One answer to events, a chunk at a time, or the one body of a JSON answer.
 
-    It keeps what a single chunk cannot tell: whether the head was seen, the running usage of each choice.
+    It keeps what a single chunk cannot tell: ``started`` (text has come), ``seen`` (tokens, or pieces where tokens
+    are not known), ``unfinished`` (choices without a finish reason) and ``usage`` (the last :class:`Spent`).
     """
 
     def __init__(self, run: str, request: CompletionRequest, *, parents: list[str] | None = None) -> None:
@@ -179,15 +182,19 @@ class Reader:
         self._fan_out = request.fan_out
         self._prompts = parents or [f"{run}.p{i}" for i in range(request.prompt_count)]
         self._nodes = [node_of(run, index) for index in range(request.choice_count)]
+        self.started = False
+        self.seen = 0
+        self.unfinished = len(self._nodes)
+        self.usage: Spent | None = None
         self._served = False
         self._scored: set[str] = set()
         self._by_choice: dict[int, int] = {}
         self._by_prompt: dict[int, int] = {}
+        self._prompt_total = 0
         self._completion_total = 0
 
-    def read(self, answer: Answer) -> list[AnyEvent]:
-        """Events of one stream chunk."""
-        events: list[AnyEvent] = []
+    def read(self, answer: Answer, events: list[AnyEvent]) -> None:
+        """Append the events of one stream chunk to ``events``. Raises ``IndexError`` on a choice nobody asked for."""
         if not self._served:
             self._served = True
             events.append(Served(self.run, answer.model or None, answer.id or None))
@@ -195,44 +202,101 @@ class Reader:
         for choice in choices:
             self._read_choice(choice, events)
         usage = answer.usage
-        if usage is not None:
-            if not choices:
-                events.append(Spent(self.run, usage.prompt_tokens, usage.completion_tokens))
-            elif len(choices) == 1:
-                events.append(self._running(choices[0].index, usage))
-        return events
+        if usage is None:
+            return
+        if not choices:
+            self.usage = Spent(self.run, usage.prompt_tokens, usage.completion_tokens)
+        elif len(choices) == 1:
+            self.usage = self._running(choices[0].index, usage)
+        else:
+            return
+        events.append(self.usage)
 
-    def read_body(self, answer: Answer) -> list[AnyEvent]:
-        """Events of a whole JSON body; its usage is final."""
+    def read_body(self, answer: Answer, events: list[AnyEvent]) -> None:
+        """Append the events of a whole JSON body; its usage is final."""
         usage, answer.usage = answer.usage, None
-        events = self.read(answer)
+        self.read(answer, events)
         if usage is not None:
-            events.append(Spent(self.run, usage.prompt_tokens, usage.completion_tokens))
-        return events
+            self.usage = Spent(self.run, usage.prompt_tokens, usage.completion_tokens)
+            events.append(self.usage)
 
     def _read_choice(self, choice: Choice, events: list[AnyEvent]) -> None:
         node = self._nodes[choice.index]
         if choice.prompt_logprobs is not None:
-            prompt = self._prompts[choice.index // self._fan_out]
-            if prompt not in self._scored:
-                self._scored.add(prompt)
-                events.append(PromptScored(prompt, _positions(choice.prompt_logprobs)))
-        lp = choice.logprobs
+            self._read_positions(choice, events)
+        lp, text = choice.logprobs, choice.text
         if lp is not None:
             tokens = lp.tokens
-            if tokens or choice.text:
-                tops = lp.top_logprobs or [None] * len(tokens)
-                events.append(TokensArrived(node, choice.text, tokens, lp.token_logprobs, tops))
-        elif choice.text:
-            events.append(TokensArrived(node, choice.text))
+            if tokens or text:
+                tops = lp.top_logprobs or (None,) * len(tokens)
+                events.append(TokensArrived(node, text, tokens, lp.token_logprobs, tops))
+                self.started = True
+                self.seen += len(tokens) or 1
+        elif text:
+            events.append(TokensArrived(node, text))
+            self.started = True
+            self.seen += 1
         if choice.finish_reason is not None:
+            self.unfinished -= 1
             events.append(Finished(node, choice.finish_reason, choice.stop_reason))
+
+    def _read_positions(self, choice: Choice, events: list[AnyEvent]) -> None:
+        prompt = self._prompts[choice.index // self._fan_out]
+        if prompt not in self._scored:  # every choice of a prompt carries the same positions
+            self._scored.add(prompt)
+            events.append(PromptScored(prompt, _positions(choice.prompt_logprobs or [])))
 
     def _running(self, index: int, usage: Usage) -> Spent:
         self._completion_total += usage.completion_tokens - self._by_choice.get(index, 0)
         self._by_choice[index] = usage.completion_tokens
-        self._by_prompt[index // self._fan_out] = usage.prompt_tokens
-        return Spent(self.run, sum(self._by_prompt.values()), self._completion_total, "continuous")
+        prompt = index // self._fan_out
+        if self._by_prompt.get(prompt) != usage.prompt_tokens:
+            self._prompt_total += usage.prompt_tokens - self._by_prompt.get(prompt, 0)
+            self._by_prompt[prompt] = usage.prompt_tokens
+        return Spent(self.run, self._prompt_total, self._completion_total, "continuous")
+
+
+def merged(batch: list[AnyEvent]) -> list[AnyEvent]:
+    """Fewer events with the same effect: neighbouring arrivals of one node joined, only the last running usage kept.
+
+    Any order of arrivals at different nodes folds alike, so only events of other kinds stand between neighbours.
+    """
+    if len(batch) < 2:
+        return batch
+    out: list[AnyEvent] = []
+    arrivals: dict[str, list[TokensArrived]] = {}
+    spent: dict[str, Spent] = {}
+    for event in batch:
+        kind = type(event)
+        if kind is TokensArrived:
+            arrivals.setdefault(event.node, []).append(event)  # type: ignore[union-attr,arg-type]
+        elif kind is Spent:
+            spent[event.run] = event  # type: ignore[union-attr,assignment]
+        else:
+            _flush(arrivals, spent, out)
+            out.append(event)
+    _flush(arrivals, spent, out)
+    return out
+
+
+def _flush(arrivals: dict[str, list[TokensArrived]], spent: dict[str, Spent], out: list[AnyEvent]) -> None:
+    out.extend(_joined(node, group) for node, group in arrivals.items())
+    out.extend(spent.values())
+    arrivals.clear()
+    spent.clear()
+
+
+def _joined(node: str, group: list[TokensArrived]) -> TokensArrived:
+    if len(group) == 1:
+        return group[0]
+    flat = chain.from_iterable
+    return TokensArrived(
+        node,
+        "".join([e.text for e in group]),
+        tuple(flat([e.tokens for e in group])),
+        tuple(flat([e.logprobs for e in group])),
+        tuple(flat([e.top for e in group])),
+    )
 
 
 def _positions(raw: list[dict[str, PromptLogprob] | None]) -> list[list[Scored] | None]:

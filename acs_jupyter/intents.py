@@ -32,4 +32,5 @@ AnyIntent = Cancel | Resync
 
 def decode_intent(content: Any) -> AnyIntent:
     """A message from a window to an intent; raises ``msgspec.ValidationError`` on anything else."""
-    return msgspec.convert(content, AnyIntent)
+    intent: AnyIntent = msgspec.convert(content, AnyIntent)
+    return intent

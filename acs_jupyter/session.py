@@ -91,20 +91,39 @@ class Session:
         self.nodes: dict[str, Node] = {}
         self.runs: dict[str, Run] = {}
         self.roots: list[str] = []
-        self.log: list[tuple[float, AnyEvent]] = []
+        # Two lists of one length rather than pairs: nothing here for the garbage collector to walk through.
+        self._times: list[float] = []
+        self._events: list[AnyEvent] = []
         self._clock = clock
         self._subscribers: list[Subscriber] = []
 
-    def apply(self, events: Iterable[AnyEvent]) -> None:
-        """Fold events in, then tell the subscribers, once."""
-        batch = events if isinstance(events, list) else list(events)
+    def apply(self, events: Iterable[AnyEvent], *, at: float | None = None) -> None:
+        """Fold events in, then tell the subscribers, once. ``at``: when they happened, if that was not now."""
+        batch = ev.merged(events if isinstance(events, list) else list(events))
         if not batch:
             return
-        now = self._clock()
-        for event in batch:
-            self._fold(now, event)
+        self._fold(self.now() if at is None else at, batch)
         for subscriber in tuple(self._subscribers):
             subscriber(batch)
+
+    def now(self) -> float:
+        """The session's clock: seconds since the epoch."""
+        return self._clock()
+
+    @property
+    def log(self) -> list[tuple[float, AnyEvent]]:
+        """Everything that happened, in order: seconds since the epoch, event."""
+        return self.since(0)
+
+    def since(self, position: int) -> list[tuple[float, AnyEvent]]:
+        """The log from a position on; a session's ``len()`` is the position after the last event."""
+        return list(zip(self._times[position:], self._events[position:], strict=True))
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __bool__(self) -> bool:
+        return True
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call ``subscriber`` with each batch after it is folded; returns the function that ends it."""
@@ -191,14 +210,17 @@ class Session:
             for number, line in enumerate(file, start=2):
                 try:
                     at, event = _entry_decoder.decode(line)
-                    session._fold(at, event)
+                    session._fold(at, [event])
                 except (msgspec.DecodeError, KeyError) as error:
                     raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
         return session
 
-    def _fold(self, at: float, event: AnyEvent) -> None:
-        self.log.append((at, event))
-        _FOLD[type(event)](self, at, event)
+    def _fold(self, at: float, batch: list[AnyEvent]) -> None:
+        fold, times, events = _FOLD, self._times, self._events
+        for event in batch:
+            fold[type(event)](self, at, event)
+            times.append(at)
+            events.append(event)
 
     def _tokens_arrived(self, at: float, event: ev.TokensArrived) -> None:
         node = self.nodes[event.node]

@@ -28,6 +28,7 @@ SHOULD_RETRY = "x-should-retry"
 RETRY_AFTER = "retry-after"
 UPSTREAM_MODEL = "x-acs-upstream-model"
 UPSTREAM_GPU = "x-acs-upstream-gpu"
+UPSTREAM_ERROR_KIND = "x-acs-upstream-error-kind"
 
 Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
 TopK = Annotated[int, Meta(ge=0, le=100)]
@@ -122,10 +123,10 @@ class Logprobs(Struct, gc=False):
     ``text_offset`` is unreliable in streams and is not read by the client.
     """
 
-    tokens: list[str] = []
-    token_logprobs: list[float | None] = []
-    top_logprobs: list[dict[str, float] | None] | None = None
-    text_offset: list[int] = []
+    tokens: tuple[str, ...] = ()
+    token_logprobs: tuple[float | None, ...] = ()
+    top_logprobs: tuple[dict[str, float] | None, ...] | None = None
+    text_offset: tuple[int, ...] = ()
 
 
 class PromptLogprob(Struct, frozen=True, gc=False):

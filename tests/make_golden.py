@@ -52,7 +52,7 @@ def events_of(name: str) -> list[ev.AnyEvent]:
             events.append(_failed(answer.error, status))
             outcome = "failed"
         else:
-            events += reader.read(answer) if request.streamed else reader.read_body(answer)
+            (reader.read if request.streamed else reader.read_body)(answer, events)
     return [*events, ev.RunClosed(RUN, outcome)]
 
 

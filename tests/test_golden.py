@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import make_golden as golden
 import msgspec
 import pytest
 
 from acs_jupyter import events as ev
 from acs_jupyter.session import Session
 from acs_jupyter.widgets.outward import merged, plain, trimmed
+from tests import make_golden as golden
 
 if TYPE_CHECKING:
     from pathlib import Path

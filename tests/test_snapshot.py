@@ -9,7 +9,6 @@ import sys
 from html.parser import HTMLParser
 from typing import Any
 
-import make_golden as golden
 import pytest
 
 from acs_jupyter import events as ev
@@ -17,6 +16,7 @@ from acs_jupyter.session import Session
 from acs_jupyter.widgets.reading import align, level, percent, quoted, visible
 from acs_jupyter.widgets.snapshot import mimebundle, plain_text, static_html
 from acs_jupyter.wire import CompletionRequest
+from tests import make_golden as golden
 
 HOSTILE = [
     "</script>", "<img src=x onerror=alert(1)>", "</pre></style>", '" onmouseover="alert(1)', "'", "&lt;",

@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import comm
-import make_golden as golden
 import pytest
 from comm.base_comm import BaseComm
 
@@ -21,6 +20,7 @@ from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.feed import Feed
 from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.wire import CompletionRequest
+from tests import make_golden as golden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def request(**fields: Any) -> CompletionRequest:
 
 
 def token(text: str = " a", node: str = "r.0", logprob: float = -0.123456789) -> ev.TokensArrived:
-    return ev.TokensArrived(node, text, [text], [logprob], [{text: logprob, " b": -2.5}])
+    return ev.TokensArrived(node, text, (text,), (logprob,), ({text: logprob, " b": -2.5},))
 
 
 def all_events(messages: Sent) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class Feed:
         self._final: str | None = None
         with self._lock:
             self._unsubscribe = session.subscribe(self._notified)
-            self._cursor = 0 if self._has_past() else len(session.log)
+            self._cursor = 0 if self._has_past() else len(session)
             self._take()
             self._pending.clear()  # the past travels as a state
             self._release_when_over()
@@ -191,7 +191,7 @@ class Feed:
     def _take(self) -> bool:
         """Read the log on; says whether a run has closed."""
         closing = False
-        for at, event in self._session.log[self._cursor :]:
+        for at, event in self._session.since(self._cursor):
             self._cursor += 1
             for seen in self._seen(event):
                 self._at = at

@@ -85,7 +85,7 @@ def _joined(group: list[ev.TokensArrived]) -> ev.TokensArrived:
     return ev.TokensArrived(
         group[0].node,
         "".join(event.text for event in group),
-        [token for event in group for token in event.tokens],
-        [logprob for event in group for logprob in event.logprobs],
-        [top for event in group for top in event.top],
+        tuple(token for event in group for token in event.tokens),
+        tuple(logprob for event in group for logprob in event.logprobs),
+        tuple(top for event in group for top in event.top),
     )

@@ -170,7 +170,11 @@ def _alternative(token: str, logprob: float, sampled: bool) -> str:
 
 
 def _status(session: Session, run: Run) -> str:
-    ended = run.closed_at if run.closed_at is not None else (session.log[-1][0] if session.log else 0.0)
+    ended = (
+        run.closed_at
+        if run.closed_at is not None
+        else (session.since(len(session) - 1)[0][0] if len(session) else 0.0)
+    )
     nodes = [session.nodes[node] for node in run.nodes]
     words = outcome_words(run)
     if len(nodes) == 1 and run.outcome == "done":

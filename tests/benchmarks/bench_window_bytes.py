@@ -86,7 +86,10 @@ def run(count: int, rate: float) -> tuple[Counter[str], Counter[str]]:
     for i, (token, logprob, top) in enumerate(made(count)):
         time.sleep(max(0.0, begin + i / rate - time.monotonic()))
         session.apply(
-            [ev.TokensArrived("r.0", token, [token], [logprob], [top]), ev.Spent("r", 4, i + 1, "continuous")]
+            [
+                ev.TokensArrived("r.0", token, (token,), (logprob,), (top,)),
+                ev.Spent("r", 4, i + 1, "continuous"),
+            ]
         )
     session.apply([ev.Finished("r.0", "length"), ev.Spent("r", 4, count), ev.RunClosed("r", "done")])
     sizes, messages = CountingComm.sizes, CountingComm.messages

@@ -38,5 +38,5 @@ def head(run, **headers):
 
 def arrived(node, made):
     word, lp, top = made
-    return ev.TokensArrived(node, word, [word], [lp], [top])
+    return ev.TokensArrived(node, word, (word,), (lp,), (top,))
 '''

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from labkit import Notebook, chromium, lab, write_notebook
+
+from tests.browser.labkit import Notebook, chromium, lab, write_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from cells import SETUP
-from labkit import Notebook, painted, shoot
+
+from tests.browser.cells import SETUP
+from tests.browser.labkit import Notebook, painted, shoot
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

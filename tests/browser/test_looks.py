@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from cells import SETUP
-from labkit import Notebook, lab, shoot, write_notebook
+
+from tests.browser.cells import SETUP
+from tests.browser.labkit import Notebook, lab, shoot, write_notebook
 
 if TYPE_CHECKING:
     from pathlib import Path

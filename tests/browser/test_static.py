@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from cells import SETUP
-from labkit import Notebook, lab, lab_environment, shoot, write_notebook
+
+from tests.browser.cells import SETUP
+from tests.browser.labkit import Notebook, lab, lab_environment, shoot, write_notebook
 
 if TYPE_CHECKING:
     from pathlib import Path

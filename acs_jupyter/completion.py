@@ -1,0 +1,259 @@
+"""What a request gave: a record that reads as its text.
+
+Owns the views a user reads results through: completions, choices, tokens. A completion looks at its
+session, so while tokens still arrive it grows. It must not know transports or widgets; frames and static
+HTML are made by their own rooms when asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from .session import Node, Run, Session
+from .wire import CLAMPED, Clamp, Usage, parse_clamp
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MINUS_INFINITY = -9999.0
+"""vLLM writes this for a probability of zero, so that JSON stays valid."""
+
+
+class Alternative(Struct, frozen=True):
+    """A token the model weighed: its decoded text and natural-log probability."""
+
+    text: str
+    logprob: float
+
+    @property
+    def probability(self) -> float:
+        """``exp(logprob)``."""
+        return math.exp(self.logprob)
+
+
+class Token(Struct, frozen=True):
+    """One generated token.
+
+    ``logprob`` is a natural logarithm, before temperature and truncation; ``None`` where the server gives
+    none (the first token of an echoed prompt). ``top`` maps decoded text to logprob for the sampled token and
+    its alternatives, ``None`` where the server gives none.
+    """
+
+    index: int
+    text: str
+    logprob: float | None = None
+    top: dict[str, float] | None = None
+    choice: int = 0
+
+    @property
+    def probability(self) -> float | None:
+        """``exp(logprob)``, or ``None``."""
+        return None if self.logprob is None else math.exp(self.logprob)
+
+    @property
+    def surprisal(self) -> float | None:
+        """``-log2 p``, in bits."""
+        return None if self.logprob is None else -self.logprob / math.log(2)
+
+    @property
+    def alternatives(self) -> list[Alternative]:
+        """What was returned for this position, most likely first, the sampled token among them."""
+        ranked = sorted((self.top or {}).items(), key=lambda item: -item[1])
+        return [Alternative(text, logprob) for text, logprob in ranked]
+
+    @property
+    def rank(self) -> int | None:
+        """1 = most likely, among what was returned: a lower bound when the token is the last of them."""
+        if self.logprob is None or self.top is None:
+            return None
+        return 1 + sum(logprob > self.logprob for logprob in self.top.values())
+
+    @property
+    def other(self) -> float | None:
+        """The probability mass that the returned entries do not cover, 0 to 1."""
+        if self.top is None:
+            return None
+        return max(0.0, 1.0 - sum(math.exp(logprob) for logprob in self.top.values()))
+
+
+class Choice:
+    """One continuation of one prompt."""
+
+    def __init__(self, session: Session, node: Node) -> None:
+        self._session = session
+        self._node = node
+
+    @property
+    def index(self) -> int:
+        """Position in the answer: prompt-major, then by sample."""
+        return self._node.choice or 0
+
+    @property
+    def text(self) -> str:
+        """The text exactly as the server sent it (with the prompt in front when ``echo`` was asked for)."""
+        return self._node.text
+
+    @property
+    def prompt(self) -> str:
+        """The text before this choice; ``""`` when the prompt was token ids."""
+        parent = self._node.parent
+        return self._session.text_to(parent) if parent else ""
+
+    @property
+    def tokens(self) -> list[Token]:
+        """The tokens, when log-probabilities were asked for; else empty: text alone does not tell them."""
+        node = self._node
+        rows = zip(node.tokens, node.logprobs, node.top, strict=True)
+        return [Token(i, text, logprob, top, self.index) for i, (text, logprob, top) in enumerate(rows)]
+
+    @property
+    def logprob(self) -> float | None:
+        """Sum of the tokens' logprobs, or ``None`` when they are not known."""
+        known = [value for value in self._node.logprobs if value is not None]
+        return math.fsum(known) if known else None
+
+    @property
+    def finish_reason(self) -> str | None:
+        """``stop``, ``length``, or ``None`` when it never came."""
+        return self._node.finish_reason
+
+    @property
+    def stop_reason(self) -> str | int | None:
+        """The stop string that matched, the token id that ended the text, or ``None``."""
+        return self._node.stop_reason
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Choice({self.index}, {_short(self.text)!r}, finish_reason={self.finish_reason!r})"
+
+
+class Completion:
+    """One request and what came of it. ``str()`` is the text of the first choice, exactly."""
+
+    def __init__(self, session: Session, run: str) -> None:
+        self.session = session
+        self.run = run
+
+    @property
+    def _run(self) -> Run:
+        return self.session.runs[self.run]
+
+    @property
+    def choices(self) -> list[Choice]:
+        """All choices, in the server's order."""
+        return [Choice(self.session, self.session.nodes[node]) for node in self._run.nodes]
+
+    @property
+    def text(self) -> str:
+        """The text of the first choice, exactly as it arrived."""
+        return self.choices[0].text
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of every choice."""
+        return [choice.text for choice in self.choices]
+
+    @property
+    def tokens(self) -> list[Token]:
+        """The tokens of the first choice; see :attr:`Choice.tokens`."""
+        return self.choices[0].tokens
+
+    @property
+    def prompt(self) -> Any:
+        """The prompt as it was sent: a text, a list of texts, token ids, or lists of token ids."""
+        return self._run.request["prompt"]
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """Every field that was sent."""
+        return dict(self._run.request)
+
+    @property
+    def model(self) -> str | None:
+        """The checkpoint that answered, or the id that was asked for while nothing has come."""
+        return self._run.checkpoint or self._run.request.get("model")
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens spent; :attr:`usage_source` says how surely."""
+        run = self._run
+        total = run.prompt_tokens + run.completion_tokens
+        return Usage(run.prompt_tokens, run.completion_tokens, total)
+
+    @property
+    def usage_source(self) -> str | None:
+        """``usage`` (final), ``continuous`` (running count of a cut stream), ``estimate``, or ``None``."""
+        return self._run.usage_source
+
+    @property
+    def request_id(self) -> str | None:
+        """The trace id to quote in a bug report."""
+        return self._run.request_id
+
+    @property
+    def id(self) -> str | None:
+        """The server's ``cmpl-...`` id."""
+        return self._run.completion_id
+
+    @property
+    def finish_reason(self) -> str | None:
+        """That of the first choice."""
+        return self.choices[0].finish_reason
+
+    @property
+    def outcome(self) -> str:
+        """``open``, ``done``, ``stopped``, ``interrupted`` or ``failed``."""
+        return self._run.outcome
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """Code, message and status when the run failed."""
+        return self._run.error
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the server said beside the body: clamp, upstream model and GPU."""
+        return dict(self._run.headers)
+
+    @property
+    def clamp(self) -> Clamp | None:
+        """How the server lowered ``max_tokens``, if it did."""
+        return parse_clamp(self._run.headers.get(CLAMPED))
+
+    @property
+    def time_to_first_token(self) -> float | None:
+        """Seconds from sending to the first text."""
+        run = self._run
+        return None if run.first_token_at is None else run.first_token_at - run.opened_at
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a token (or a choice when tokens are not known); see :mod:`acs_jupyter.frames`."""
+        from .frames import completion_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
+
+        return completion_frame(self)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __format__(self, spec: str) -> str:
+        return format(self.text, spec)
+
+    def __repr__(self) -> str:
+        run = self._run
+        count = f", {len(run.nodes)} choices" if len(run.nodes) > 1 else ""
+        return f"Completion({_short(self.text)!r}{count}, {self.outcome}, {run.completion_tokens} tokens)"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn only when shown
+
+        bundle: dict[str, str] = mimebundle(self.session, self.run)
+        return bundle
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

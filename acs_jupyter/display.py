@@ -1,0 +1,82 @@
+"""How a run is shown in the front end at hand: a live widget and a static copy, or plain text.
+
+Owns the choice between them and the order of the outputs. It must not know requests or servers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .events import AnyEvent, TokensArrived
+from .intents import AnyIntent, Cancel
+from .notebook import View
+from .session import Session
+
+if TYPE_CHECKING:
+    from .pump import Handle
+
+
+def make_view(shell: Any) -> View:
+    """The view for a shell: widgets where a kernel serves a notebook, else text."""
+    return NotebookView() if getattr(shell, "kernel", None) is not None else TextView()
+
+
+class NotebookView:
+    """The live cell, then a static copy that hides itself while the live cell is there."""
+
+    def open(self, session: Session, handle: Handle) -> None:
+        """Show the live cell and an empty place for the copy."""
+        from IPython.display import display  # noqa: PLC0415  # only in a notebook
+
+        from .widgets.live import LiveCell  # noqa: PLC0415  # anywidget loads with the first cell
+
+        self._session, self._handle = session, handle
+        self._window = LiveCell(session, runs=[handle.run], on_intent=self._obey)
+        display(self._window)
+        self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def close(self) -> None:
+        """Write the copy that is read where no kernel is."""
+        from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
+
+        if self._handle.run in self._session.runs:
+            self._copy.update(mimebundle(self._session, self._handle.run), raw=True)
+
+    def _obey(self, intent: AnyIntent) -> None:
+        if isinstance(intent, Cancel):
+            self._handle.stop()
+
+
+class TextView:
+    """Plain text to standard output, as it comes; several choices one after the other, each with its number."""
+
+    def __init__(self, write: Callable[[str], Any] | None = None) -> None:
+        self._write = write or sys.stdout.write
+
+    def open(self, session: Session, handle: Handle) -> None:
+        """Start to write what arrives."""
+        self._session, self._run = session, handle.run
+        self._unsubscribe = session.subscribe(self._show)
+
+    def close(self) -> None:
+        """Write the choices that could not be streamed, and a last newline."""
+        self._unsubscribe()
+        run = self._session.runs.get(self._run)
+        if run is None:
+            return
+        if len(run.nodes) > 1:
+            for node in run.nodes:
+                self._write(f"[{self._session.nodes[node].choice}] {self._session.nodes[node].text}\n")
+        else:
+            self._write("\n")
+        sys.stdout.flush()
+
+    def _show(self, events: list[AnyEvent]) -> None:
+        if len(self._session.runs[self._run].nodes) > 1:
+            return
+        for event in events:
+            if isinstance(event, TokensArrived):
+                self._write(event.text)
+        sys.stdout.flush()

@@ -1,0 +1,302 @@
+"""One request's life as pure steps: what to send, what each piece of the answer means, whether to try again.
+
+Owns the reading of answers in all their forms (JSON, stream, error status, error inside a 200, something
+foreign), the retry rule and the closing of a run. It must not know sockets: the sync and the async driver
+in ``client.py`` carry bytes between this machine and the network, and do nothing else.
+
+Rules, from the service's contract: look for ``error`` before ``choices``, always; leading whitespace of
+a JSON body is keepalive; a stream without ``[DONE]`` whose choices are not finished was cut; never retry after the
+first token; obey ``Retry-After`` and ``X-Should-Retry``; never retry an exhausted budget.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Mapping
+
+import msgspec
+
+from . import sse, wire
+from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
+from .events import (
+    AnyEvent,
+    Failed,
+    Reader,
+    RunClosed,
+    Served,
+    Spent,
+    Waited,
+    opening,
+)
+from .failures import error_from_body, make_error
+from .wire import Answer, CompletionRequest
+
+KEPT_HEADERS = (wire.CLAMPED, wire.UPSTREAM_MODEL, wire.UPSTREAM_GPU)
+LONGEST_WAIT = 600.0
+"""Seconds: a longer ``Retry-After`` is not waited for but raised."""
+
+
+def new_run() -> str:
+    """A fresh run id: 12 hexadecimal digits."""
+    return secrets.token_hex(6)
+
+
+class Exchange:
+    """One run: feed it heads and bytes, apply the events it returns, then look at ``error`` and ``delay``.
+
+    ``closed`` is true once the run has ended; ``delay`` is the number of seconds to wait before the next
+    attempt, or ``None`` when there is none.
+    """
+
+    def __init__(
+        self,
+        request: CompletionRequest,
+        *,
+        run: str | None = None,
+        parents: list[str] | None = None,
+        request_id: str | None = None,
+        retries: int = 3,
+    ) -> None:
+        self.request = request
+        self.run = run or new_run()
+        self.body = wire.encode_request(request)
+        self.error: AcsError | None = None
+        self.delay: float | None = None
+        self.closed = False
+        self.attempt = 0
+        self._parents = parents
+        self._own_id = request_id or f"acsj-{self.run}"
+        self._retries = retries
+        self._frames: sse.Decoder | None = None
+        self._headers: Mapping[str, str] = {}
+        self._served_id: str | None = None
+        self._new_attempt()
+
+    # -- before the answer ------------------------------------------------------------------------
+
+    def open(self) -> list[AnyEvent]:
+        """The events that open the run."""
+        return opening(self.run, self.request, parents=self._parents, request_id=self.request_id)
+
+    @property
+    def request_id(self) -> str:
+        """The trace id this attempt is sent under."""
+        return self._own_id if self.attempt <= 1 else f"{self._own_id}-{self.attempt}"
+
+    @property
+    def usage(self) -> Spent | None:
+        """What the run has cost, as surely as it is known; ``None`` when nothing was spent."""
+        return self._reader.usage
+
+    def begin(self) -> dict[str, str]:
+        """Start an attempt; returns the headers that belong to it."""
+        self.attempt += 1
+        self.delay = None
+        self.error = None
+        self._new_attempt()
+        return {
+            "content-type": "application/json",
+            "accept": "text/event-stream" if self.request.streamed else "application/json",
+            wire.REQUEST_ID: self.request_id,
+        }
+
+    # -- the answer -------------------------------------------------------------------------------
+
+    def head(self, status: int, headers: Mapping[str, str]) -> list[AnyEvent]:
+        """The status line and headers arrived."""
+        self._status = status
+        self._headers = headers
+        kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
+        self._served_id = headers.get(wire.REQUEST_ID) or self.request_id
+        event_stream = headers.get("content-type", "").startswith("text/event-stream")
+        self._frames = sse.Decoder() if status < 400 and event_stream else None
+        return [Served(self.run, request_id=self._served_id, headers=kept)]
+
+    def feed(self, data: bytes) -> list[AnyEvent]:
+        """Body bytes arrived."""
+        if self.closed or self.error is not None:
+            return []
+        if self._frames is None:
+            return self._buffer(data)
+        return self._read_frames(self._frames.feed(data))
+
+    def end(self) -> list[AnyEvent]:
+        """The body is complete."""
+        if self.closed:
+            return []
+        if self.error is not None:
+            return self._fail()
+        if self._frames is not None:
+            events = self._read_frames(self._frames.flush())
+            if self.closed:
+                return events
+            if self.error is None:
+                events += self._stream_ended()
+            return events + (self._fail() if self.error is not None else [])
+        return self._body_ended()
+
+    def unreachable(self, reason: str) -> list[AnyEvent]:
+        """No connection could be made: nothing was sent, so trying again costs nothing."""
+        self.error = ConnectionFailed(f"The server cannot be reached ({reason}).")
+        return self._fail(may_retry=True)
+
+    def lost(self, reason: str) -> list[AnyEvent]:
+        """The connection broke after the request was sent. Whether it ran is not known: never sent again."""
+        if self.closed:
+            return []
+        if self.error is None:
+            if self._reader.started:
+                self.error = Interrupted(f"The answer was cut off ({reason}).", request_id=self._served_id)
+            else:
+                self.error = ConnectionFailed(
+                    f"The connection broke before the answer ({reason}).",
+                    advice="The request may have run and been billed; it was not sent again.",
+                    request_id=self.request_id,
+                )
+        return self._fail()
+
+    def stop(self) -> list[AnyEvent]:
+        """The user stopped it: what came stays, with the usage known so far."""
+        if self.closed:
+            return []
+        self.closed = True
+        self.error = None  # a refusal whose retry was being waited for is moot
+        return [*self._estimate(), RunClosed(self.run, "stopped")]
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _new_attempt(self) -> None:
+        self._reader = Reader(self.run, self.request, parents=self._parents)
+        self._frames = None
+        self._status = 0
+        self._headers = {}
+        self._served_id = self.request_id
+        self._pieces: list[bytes] = []
+        self._only_space = True
+        self._waited = False
+
+    def _buffer(self, data: bytes) -> list[AnyEvent]:
+        self._pieces.append(data)
+        if not self._only_space or self._status >= 400:
+            return []
+        self._only_space = not data.strip()
+        if self._only_space and not self._waited:
+            self._waited = True
+            return [Waited(self.run, "the model is starting")]
+        return []
+
+    def _read_frames(self, frames: list[bytes | sse.Comment]) -> list[AnyEvent]:
+        events: list[AnyEvent] = []
+        read, decode = self._reader.read, wire.decode_answer
+        for frame in frames:
+            if isinstance(frame, sse.Comment):
+                if not self._reader.started:
+                    events.append(Waited(self.run, frame.text))
+                continue
+            if frame == sse.DONE:
+                events += self._close()
+                break
+            try:
+                answer = decode(frame)
+                if answer.error is not None:
+                    self.error = self._api_error(answer)
+                    break
+                read(answer, events)
+            except (msgspec.DecodeError, UnicodeDecodeError, IndexError) as error:
+                self.error = Interrupted(
+                    f"The stream holds a frame that cannot be read ({error}).", request_id=self._served_id
+                )
+                break
+        return events
+
+    def _stream_ended(self) -> list[AnyEvent]:
+        if self._reader.started and self._reader.unfinished <= 0:
+            return self._close()
+        self.error = Interrupted("The stream ended early.", request_id=self._served_id)
+        return []
+
+    def _body_ended(self) -> list[AnyEvent]:
+        raw = b"".join(self._pieces).strip()
+        if self._status >= 300:
+            self.error = self._status_error(raw)
+            return self._fail()
+        try:
+            answer = wire.decode_answer(raw)
+            if answer.error is not None:
+                self.error = self._api_error(answer)
+            elif answer.choices is None:
+                self.error = self._unreadable("The answer holds neither choices nor an error.")
+            else:
+                events: list[AnyEvent] = []
+                self._reader.read_body(answer, events)
+                return events + self._close()
+        except (msgspec.DecodeError, UnicodeDecodeError, IndexError):
+            what = "is not what a completion looks like" if raw else "is empty"
+            self.error = self._unreadable(f"The answer {what}.")
+        return self._fail()
+
+    def _unreadable(self, what: str) -> Interrupted:
+        return Interrupted(what, request_id=self._served_id)
+
+    def _close(self) -> list[AnyEvent]:
+        self.closed = True
+        return [*self._estimate(), RunClosed(self.run, "done")]
+
+    def _fail(self, *, may_retry: bool = False) -> list[AnyEvent]:
+        error = self.error
+        assert error is not None
+        if isinstance(error, ApiError) or may_retry:
+            self.delay = self._wait_before_retry(error)
+        if self.delay is not None:
+            return [Waited(self.run, f"{error.code}: trying again in {self.delay:.0f} s")]
+        self.closed = True
+        cut = isinstance(error, Interrupted) or self._reader.started
+        failed = Failed(
+            self.run,
+            error.code,
+            error.message,
+            getattr(error, "status", None),
+            error.request_id,
+            bool(getattr(error, "retryable", False)),
+        )
+        estimate = self._estimate() if cut else []
+        return [failed, *estimate, RunClosed(self.run, "interrupted" if cut else "failed")]
+
+    def _wait_before_retry(self, error: AcsError) -> float | None:
+        told = self._headers.get(wire.SHOULD_RETRY, "").lower()
+        limit = 1 if error.code == "internal_error" else self._retries
+        if self._reader.started or self.attempt > limit or told == "false":
+            return None
+        if isinstance(error, ApiError):
+            if not error.retryable:
+                return None
+            if error.retry_after is not None:
+                return error.retry_after if error.retry_after <= LONGEST_WAIT else None
+        return float(min(8.0, 0.5 * 2 ** (self.attempt - 1)) * (1 - 0.25 * random.random()))
+
+    def _estimate(self) -> list[AnyEvent]:
+        """Without any usage from the server: count what was seen, and say that it is an estimate."""
+        reader = self._reader
+        if reader.usage is not None or not reader.started:
+            return []
+        prompt = sum(
+            len(p) if isinstance(p, list) else -(-len(p.encode("utf-8", "replace")) // 4)
+            for p in self.request.prompts
+        )
+        reader.usage = Spent(self.run, prompt, reader.seen, "estimate")
+        return [reader.usage]
+
+    def _api_error(self, answer: Answer) -> ApiError:
+        info = answer.error
+        if not isinstance(info, wire.ErrorInfo):
+            info = wire.ErrorInfo(message=str(info))
+        return make_error(
+            info,
+            status=self._status if self._status >= 400 else None,
+            request_id=answer.request_id or self._served_id,
+            headers=self._headers,
+        )
+
+    def _status_error(self, raw: bytes) -> ApiError:
+        return error_from_body(self._status, self._headers, raw, self._served_id)

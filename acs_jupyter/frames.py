@@ -1,0 +1,75 @@
+"""Results as pandas frames.
+
+Owns the columns and their units. It must not know where a completion came from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from .completion import Choice, Completion
+    from .wire import Model
+
+TOKEN_COLUMNS = ["choice", "index", "token", "logprob", "probability", "surprisal", "rank", "other", "top"]
+CHOICE_COLUMNS = ["choice", "prompt", "text", "finish_reason", "stop_reason", "logprob"]
+
+
+def completion_frame(completion: Completion) -> pd.DataFrame:
+    """One row a token when the tokens are known, else one row a choice.
+
+    Token rows: ``choice``, ``index`` (from 0), ``token`` (decoded text), ``logprob`` (natural), ``probability``,
+    ``surprisal`` (bits), ``rank`` (1 = most likely among the returned), ``other`` (mass not returned), ``top``
+    (dict of decoded text to logprob). Choice rows: ``choice``, ``prompt``, ``text``, ``finish_reason``,
+    ``stop_reason``, ``logprob`` (sum). ``frame.attrs`` holds model, request id and usage.
+    """
+    if any(choice.tokens for choice in completion.choices):
+        rows = [row for choice in completion.choices for row in _token_rows(choice)]
+        frame = pd.DataFrame(rows, columns=TOKEN_COLUMNS)
+    else:
+        frame = pd.DataFrame([_choice_row(choice) for choice in completion.choices], columns=CHOICE_COLUMNS)
+    usage = completion.usage
+    frame.attrs.update(
+        model=completion.model,
+        request_id=completion.request_id,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+    )
+    return frame
+
+
+def _token_rows(choice: Choice) -> list[list[Any]]:
+    return [
+        [choice.index, t.index, t.text, t.logprob, t.probability, t.surprisal, t.rank, t.other, t.top]
+        for t in choice.tokens
+    ]
+
+
+def _choice_row(choice: Choice) -> list[Any]:
+    return [
+        choice.index,
+        choice.prompt,
+        choice.text,
+        choice.finish_reason,
+        choice.stop_reason,
+        choice.logprob,
+    ]
+
+
+def models_frame(models: list[Model]) -> pd.DataFrame:
+    """One row a model: ``id`` (what a request sends), ``checkpoint``, ``default``, ``gpu``, limits in tokens."""
+    columns = ["id", "checkpoint", "default", "gpu", "max_model_len", "max_logprobs"]
+    rows = [
+        [
+            model.id,
+            model.served_model_name,
+            model.default,
+            model.gpu_shape,
+            model.capabilities.max_model_len,
+            model.capabilities.max_logprobs,
+        ]
+        for model in models
+    ]
+    return pd.DataFrame(rows, columns=columns)

@@ -1,0 +1,91 @@
+"""What stands before every route: request ids, the Host header, the key, and no answer without an envelope.
+
+Owns those four. It keeps the hash of the key only, and logs neither prompts nor completions.
+It must not know engines or completions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from ..errors import ApiError, MissingAuthorization, ServerFailure, Unauthorized
+from ..wire import REQUEST_ID
+from .respond import error_response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("acs_jupyter.local")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+
+
+class KeyCheck:
+    """Compares bearer keys with the hash of the one that is valid."""
+
+    def __init__(self, key: str) -> None:
+        self._hash = _hashed(key)
+
+    def require(self, authorization: str | None) -> None:
+        """Raise the contract's 401 unless the header carries the key."""
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not key.strip():
+            raise MissingAuthorization("The Authorization header must be 'Bearer <key>'.")
+        if not hmac.compare_digest(_hashed(key.strip()), self._hash):
+            raise Unauthorized("The API key is not valid for this server.")
+
+
+class Guard:
+    """The outermost ASGI layer. ``hosts``: names by which the server may be called; ``None`` means any."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; a failure inside becomes a 500 with the envelope, when nothing was sent yet."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        request_id = _request_id(headers.get(REQUEST_ID.encode()))
+        scope.setdefault("state", {})["request_id"] = request_id
+        started = False
+
+        async def tagged(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message.get("headers", []), (REQUEST_ID.encode(), request_id.encode())]
+            await send(message)
+
+        try:
+            self._check_host(headers.get(b"host", ""))
+            await self._app(scope, receive, tagged)
+        except ApiError as error:
+            await error_response(error, request_id)(scope, receive, tagged)
+        except Exception as problem:
+            log.error("request %s failed: %s", request_id, type(problem).__name__)  # never its content
+            if started:
+                raise
+            failure = ServerFailure("The server failed; the request id helps to find out why.")
+            await error_response(failure, request_id)(scope, receive, tagged)
+
+    def _check_host(self, host: str) -> None:
+        name = re.sub(r":\d+$", "", host.strip().lower())
+        if self._hosts is not None and name not in self._hosts:
+            raise ApiError(
+                "The Host header does not name this machine's loopback.", code="host_not_allowed", status=403
+            )
+
+
+def _request_id(inbound: str | None) -> str:
+    return inbound if inbound and _ID.fullmatch(inbound) else f"req_{token_hex(10)}"
+
+
+def _hashed(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

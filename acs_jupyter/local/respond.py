@@ -1,0 +1,105 @@
+"""Answers on the wire: error envelopes, and bodies that stop when the client goes away.
+
+Owns the envelope and the race between work and disconnect. It must not know engines or the contract's rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.responses import Response
+
+from ..wire import RETRY_AFTER, SHOULD_RETRY, UPSTREAM_ERROR_KIND
+from .shape import encode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+
+    from starlette.types import Receive, Scope, Send
+
+    from ..errors import ApiError
+
+T = TypeVar("T")
+
+_TYPES = {
+    "rate_limited": "rate_limit_error",
+    "internal_error": "internal_error",
+    "modal_cold_boot": "upstream_not_ready",
+    "server_restarting": "server_error",
+}
+_UPSTREAM = ("vllm_", "upstream_", "circuit_open", "modal_cold_boot")
+
+
+class CutHere(Exception):
+    """Close the socket now, in the middle of the answer."""
+
+
+def envelope(error: ApiError, request_id: str) -> bytes:
+    """The error body of the contract."""
+    kind = "upstream_error" if error.code.startswith(_UPSTREAM) else "invalid_request_error"
+    kind = _TYPES.get(error.code, kind)
+    info: dict[str, Any] = {"code": error.code, "message": error.message, "type": kind}
+    if error.status >= 429:
+        info["retryable"] = error.retryable
+    if error.status == 503 and error.retry_after is not None:
+        info["retry_after_seconds"] = error.retry_after
+    return encode({"error": info, "request_id": request_id})
+
+
+def error_response(error: ApiError, request_id: str) -> Response:
+    """An error as an HTTP answer, with the headers that tell whether a retry can help."""
+    headers = {}
+    if error.retry_after is not None:
+        headers[RETRY_AFTER] = f"{error.retry_after:g}"
+    if error.status == 504 or error.code in ("deadline_infeasible", "request_too_large"):
+        headers[SHOULD_RETRY] = "false"
+    if error.code.startswith(_UPSTREAM):
+        headers[UPSTREAM_ERROR_KIND] = error.code
+    return Response(envelope(error, request_id), error.status, headers, "application/json")
+
+
+class Streamed:
+    """An ASGI answer whose body is made while it is sent; the maker is cancelled when the client goes."""
+
+    def __init__(self, body: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> None:
+        self._body, self._media_type, self._headers = body, media_type, headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the body; on a cut, leave it unfinished so that the server closes the socket."""
+        raw = [(b"content-type", self._media_type.encode()), (b"cache-control", b"no-store")]
+        raw += [(name.encode(), value.encode("latin-1")) for name, value in self._headers.items()]
+
+        async def deliver() -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": raw})
+            async for part in self._body:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        try:
+            await while_connected(receive, deliver())
+        except CutHere:
+            return
+        finally:
+            close = getattr(self._body, "aclose", None)
+            if close is not None:
+                await close()
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
+    """Run ``work`` until it ends or the client is gone; then cancel it and return ``None``."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, gone):
+            if not each.done():
+                each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,146 @@
+"""Opens the port: engine, application and uvicorn, from settings to a clean end.
+
+Owns sockets, signals and the two lines on stdout. It must not know requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex, token_urlsafe
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+EXTRA = "pip install 'acs-jupyter[local]'"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class BadSetting(Exception):
+    """A setting cannot be used; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to serve. Port 0 picks a free one; ``rate`` is the scripted engine's, in tokens a second."""
+
+    gguf: str | None = None
+    scripted: bool = False
+    host: str = "127.0.0.1"
+    port: int = 8000
+    model: str | None = None
+    key: str | None = None
+    context: int | None = None
+    threads: int | None = None
+    rate: float = 0.0
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal comes; the exit code. Raises :class:`BadSetting` before anything is opened."""
+    _check_extras(settings)
+    key = _key(settings)
+    place = _bind(settings)
+    with place:
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+        engine = _engine(settings)
+        try:
+            _run(engine, settings, key, place)
+        finally:
+            engine.close()
+    return 0
+
+
+def _run(engine: Engine, settings: Settings, key: str, place: socket.socket) -> None:
+    import uvicorn
+
+    from .app import create_app
+    from .faults import Faults
+    from .guard import LOOPBACK
+
+    hosts = LOOPBACK if settings.host in _LOOPBACK else None
+    app = create_app(engine, key, hosts=hosts, disturb=Faults() if settings.scripted else None)
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+
+    class Announcing(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                print(f"ACS_API_BASE={_base(settings.host, place)}\nACS_API_KEY={key}", flush=True)
+
+    # uvicorn raises the signal again after its own shutdown; then nothing is left to do.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    Announcing(config).run(sockets=[place])
+
+
+def _check_extras(settings: Settings) -> None:
+    needed = ["starlette", "uvicorn"] + ([] if settings.scripted else ["xllamacpp"])
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise BadSetting(f"The local server needs {', '.join(missing)}: {EXTRA}")
+
+
+def _key(settings: Settings) -> str:
+    key = settings.key or os.environ.get("ACS_LOCAL_KEY") or f"acs-bm-{token_hex(4)}-{token_urlsafe(24)}"
+    if not re.fullmatch(r"[!-~]{8,200}", key):
+        raise BadSetting("The key must be 8 to 200 visible ASCII characters without spaces.")
+    return key
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    place = socket.socket(family, socket.SOCK_STREAM)
+    if os.name != "nt":
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind((settings.host, settings.port))
+    except (OSError, OverflowError) as problem:
+        place.close()
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise BadSetting(f"Cannot open {settings.host} port {settings.port}: {reason}.") from None
+    return place
+
+
+def _base(host: str, place: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{place.getsockname()[1]}/v1"
+
+
+def _engine(settings: Settings) -> Engine:
+    if settings.scripted:
+        from .scripted import ScriptedEngine
+
+        return ScriptedEngine(name=settings.model, rate=settings.rate, context=settings.context or 65_536)
+    from .fetch import FetchFailed, cached_model
+    from .gguf import NotGguf
+    from .llama import EngineFailure, LlamaEngine
+
+    given = settings.gguf or os.environ.get("ACS_GGUF")
+    try:
+        path = Path(given).expanduser() if given else cached_model(_say)
+        return LlamaEngine(
+            path, name=settings.model, context=settings.context or 2048, threads=settings.threads
+        )
+    except OSError as problem:
+        raise BadSetting(f"The model file {given} cannot be read: {problem.strerror}.") from None
+    except (FetchFailed, NotGguf, EngineFailure) as problem:
+        raise BadSetting(str(problem)) from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,219 @@
+"""``%%acs`` and ``%acs``: a line and a cell in, one call into the library, one line of words when it fails.
+
+Owns what IPython sees: the magics, the exact body of a cell, tab completion, how an error is shown. It must not know
+HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from traitlets import Float, Int, Unicode
+
+from . import topics
+from .display import make_view
+from .errors import AcsError, InvalidRequest
+from .notebook import CELL_DEFAULTS, Notebook
+from .options import CellOptions, nearest, option_names, parse_cell_line, parse_value
+
+if TYPE_CHECKING:
+    from .completion import Completion
+
+COMMANDS = ["help", "local", "models", "set"]
+
+
+@magics_class
+class AcsMagics(Magics):
+    """The magics of one shell. Traits are the defaults of a cell (``c.AcsMagics.max_tokens = 200``)."""
+
+    model = Unicode(None, allow_none=True, help="Model id of cells that name none.").tag(config=True)
+    max_tokens = Int(CELL_DEFAULTS["max_tokens"], help="Most tokens of a cell's choice.").tag(config=True)
+    temperature = Float(None, allow_none=True, help="Temperature; unset: the server's.").tag(config=True)
+    logprobs = Int(
+        CELL_DEFAULTS["logprobs"], allow_none=True, help="Alternatives a token, for the tooltips."
+    ).tag(config=True)
+
+    def __init__(self, shell: InteractiveShell, **kwargs: Any) -> None:
+        super().__init__(shell, **kwargs)
+        self.notebook = Notebook(make_view=lambda: make_view(shell))
+        for name in ("model", "max_tokens", "temperature", "logprobs"):
+            if getattr(self, name) is not None:
+                self.notebook.defaults[name] = getattr(self, name)
+        self._running: list[str] = []
+
+    # -- the magics -------------------------------------------------------------------------------
+
+    @no_var_expand
+    @cell_magic("acs")
+    def cell(self, line: str, cell: str) -> None:
+        """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
+        with _told_in_one_line():
+            options = parse_cell_line(line)
+            prompt = exact_body(self._typed(), line, cell)
+            if options.dry:
+                print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
+                return
+            self.notebook.run(prompt, options, self._keeper(options))
+
+    @no_var_expand
+    @line_magic("acs")
+    def line(self, line: str) -> Any:
+        """``%acs models | set [NAME [VALUE]] | local | help [TOPIC]``."""
+        with _told_in_one_line():
+            command, _, rest = line.strip().partition(" ")
+            if command not in COMMANDS:
+                if not command:
+                    print(topics.text("")[0])
+                    return None
+                raise InvalidRequest(
+                    f"'{command}' is not a command of %acs.{nearest(command, COMMANDS)} "
+                    f"There are: {', '.join(COMMANDS)}. (A prompt goes below %%acs, with two percent signs.)"
+                )
+            return getattr(self, f"_{command}")(rest.strip())
+
+    def _models(self, rest: str) -> Any:
+        from .frames import models_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
+
+        return models_frame(self.notebook.models())
+
+    def _set(self, rest: str) -> None:
+        name, _, value = rest.partition(" ")
+        name = name.replace("-", "_")
+        defaults = self.notebook.defaults
+        if not name:
+            print("\n".join(f"{key} = {json.dumps(value)}" for key, value in sorted(defaults.items())))
+            return
+        known = [
+            option[2:].replace("-", "_") for option in option_names() if option not in ("--out", "--dry")
+        ]
+        if name not in known:
+            raise InvalidRequest(f"'{name}' is not a setting.{nearest(name, known)}")
+        if value.strip().lower() in ("", "none"):
+            defaults.pop(name, None)
+            print(f"{name} is not sent any more")
+            return
+        text = value.strip()
+        new = parse_value(name, text[1:-1] if text[:1] == text[-1:] == '"' and len(text) > 1 else text)
+        trial = {**defaults, name: new}
+        check_defaults(trial)
+        defaults[name] = new
+        print(f"{name} = {json.dumps(new)}")
+
+    def _local(self, rest: str) -> None:
+        server = self.notebook.start_local(tell=lambda text: print(text, file=sys.stderr, flush=True))
+        print(f"The embedded server answers at {server.base}; this kernel uses it from here on.")
+
+    def _help(self, rest: str) -> None:
+        text, known = topics.text(rest)
+        if not known:
+            raise InvalidRequest(f"There is no help on '{rest}'.{nearest(rest, topics.names())}")
+        print(text)
+
+    # -- IPython's side ---------------------------------------------------------------------------
+
+    def _keeper(self, options: CellOptions) -> Callable[[Completion], None]:
+        def keep(completion: Completion) -> None:
+            self.shell.user_ns["_acs"] = completion
+            if options.name:
+                self.shell.user_ns[options.name] = completion
+
+        return keep
+
+    def before_cell(self, info: Any) -> None:
+        """Remember the cell as it was typed: IPython's own copy loses ``>>>`` and trailing spaces."""
+        self._running.append(info.raw_cell or "")
+
+    def after_cell(self, result: Any) -> None:
+        """Forget it."""
+        if self._running:
+            self._running.pop()
+
+    def _typed(self) -> str:
+        """The running cell as it was typed.
+
+        A cell run from within a cell (by ``%%capture``, ``%%time``) comes with the newline that IPython added.
+        """
+        raw = self._running[-1] if self._running else ""
+        return raw.removesuffix("\n") if len(self._running) > 1 else raw
+
+    def complete(self, shell: Any, event: Any) -> list[str]:
+        """Options, models and commands for the completer."""
+        words = event.line.split()
+        if event.line[:1] == "%" and event.line[:2] != "%%" and len(words) <= 1 + (event.symbol != ""):
+            return COMMANDS
+        before = words[-1] if event.symbol == "" and words else (words[-2] if len(words) > 1 else "")
+        if before in ("-m", "--model"):
+            return self._known_models()
+        return option_names()
+
+    def _known_models(self) -> list[str]:
+        try:
+            return [model.id for model in self.notebook.models(refresh=False)]
+        except AcsError:
+            return []
+
+
+def exact_body(raw_cell: str, line: str, cell: str) -> str:
+    """The prompt of a cell, as it was typed.
+
+    ``raw_cell`` is the whole cell as the front end sent it. When it is the cell that is running, everything after
+    its first line is the prompt: to end a prompt in a newline, end the cell in an empty line. Otherwise (the magic
+    was called by other code) ``cell`` is the prompt, less the one newline that IPython puts at its end.
+    """
+    head, newline, body = raw_cell.lstrip("\n").partition("\n")
+    if head.startswith("%%acs") and head[5:].strip() == line.strip() and newline:
+        return body
+    return cell[:-1] if cell.endswith("\n") else cell
+
+
+def check_defaults(fields: dict[str, Any]) -> None:
+    """Refuse a default that no request could carry."""
+    from .checks import build_request  # noqa: PLC0415  # only when a setting changes
+
+    build_request({**fields, "prompt": "x", "stream": True})
+
+
+class _told_in_one_line:  # noqa: N801  # reads as a clause
+    """Errors leave as one line: IPython asks an exception for its own rendering before it writes a traceback."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, AcsError):
+            _render_as(error, str(error))
+        elif isinstance(error, KeyboardInterrupt):
+            _render_as(error, "KeyboardInterrupt: stopped; what came is kept.")
+
+
+def _render_as(error: BaseException, text: str) -> None:
+    error._render_traceback_ = lambda: [text]  # type: ignore[attr-defined]
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics with a shell; loading twice keeps the first."""
+    if "acs" in shell.magics_manager.magics["cell"]:
+        return
+    magics = AcsMagics(shell, parent=shell)
+    shell.register_magics(magics)
+    shell.events.register("pre_run_cell", magics.before_cell)
+    shell.events.register("post_run_cell", magics.after_cell)
+    for key in ("%%acs", "%acs"):
+        shell.set_hook("complete_command", magics.complete, str_key=key)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take the magics out again and end what they started."""
+    magics = shell.magics_manager.registry.pop("AcsMagics", None)
+    if magics is None:
+        return
+    for kind in ("cell", "line"):
+        shell.magics_manager.magics[kind].pop("acs", None)
+    shell.events.unregister("pre_run_cell", magics.before_cell)
+    shell.events.unregister("post_run_cell", magics.after_cell)
+    magics.notebook.close()

@@ -1,0 +1,142 @@
+"""The composition root: one kernel's settings, client, pump and windows, joined.
+
+Owns which server is talked to, the defaults of a cell, and the order in which a run is opened, shown and closed.
+It must not parse lines (``options.py``) nor speak IPython (``magics.py``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .errors import AcsError, NotConfigured
+from .local_process import LocalServer
+from .options import CellOptions
+from .session import Session
+from .wire import CompletionRequest, Model, request_fields
+
+if TYPE_CHECKING:
+    from .completion import Completion
+    from .pump import Handle, Pump
+
+CELL_DEFAULTS: dict[str, Any] = {"max_tokens": 128, "logprobs": 5}
+"""What a cell asks for unless told otherwise: a short text, with alternatives for the tooltips."""
+
+
+class View(Protocol):
+    """What shows a run while it goes on, and leaves something readable when it ends."""
+
+    def open(self, session: Session, handle: Handle) -> None:
+        """Start to show."""
+
+    def close(self) -> None:
+        """The run has ended, in whatever way: write what stays."""
+
+
+@dataclass
+class Notebook:
+    """One kernel's work. ``make_view`` gives a fresh view for each run."""
+
+    make_view: Callable[[], View]
+    defaults: dict[str, Any] = field(default_factory=lambda: dict(CELL_DEFAULTS))
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    _pump: Pump | None = field(default=None, repr=False)
+    _connected_to: tuple[str, str] | None = field(default=None, repr=False)
+    _models: list[Model] | None = field(default=None, repr=False)
+    _local: LocalServer | None = field(default=None, repr=False)
+
+    def run(self, prompt: str, options: CellOptions, keep: Callable[[Completion], None]) -> Completion:
+        """Send a cell and show it until it ends.
+
+        ``keep`` gets the completion as soon as the run is open, so that it is there however the run ends. Raises
+        :class:`AcsError`, or ``KeyboardInterrupt`` after what came has been kept and shown.
+        """
+        pump = self._connected()
+        request = self.request(prompt, options)
+        session = Session()
+        handle = pump.start(request, session)
+        view = self.make_view()
+        view.open(session, handle)
+        keep(handle.completion)
+        try:
+            return handle.wait()
+        finally:
+            view.close()
+
+    def request(self, prompt: str, options: CellOptions) -> CompletionRequest:
+        """The request a cell makes: its own options over the defaults, the model named."""
+        fields = {**self.defaults, **options.fields}
+        if "model" not in fields:
+            fields["model"] = self._default_model()
+        if fields.get("prompt_logprobs") is None and fields.get("stream") is not False:
+            fields.setdefault("stream", True)
+            fields.setdefault("stream_options", {"include_usage": True, "continuous_usage_stats": True})
+        if fields.get("stream") is not True:
+            fields.pop("stream_options", None)
+        return self._connected().client.request(prompt, **fields)
+
+    def dry(self, prompt: str, options: CellOptions) -> dict[str, Any]:
+        """The fields a cell would send; nothing is sent."""
+        return request_fields(self.request(prompt, options))
+
+    def models(self, *, refresh: bool = True) -> list[Model]:
+        """The server's models; with ``refresh=False`` those that are known already, if any are."""
+        if self._models is None or refresh:
+            from .client import Client  # noqa: PLC0415  # httpx loads with the first request
+
+            base, key = self._where()
+            with Client(base, key) as client:
+                self._models = client.models()
+        return self._models
+
+    def start_local(self, *, tell: Callable[[str], None]) -> LocalServer:
+        """Start the embedded server for this kernel, once, and use it from here on."""
+        if self._local is None or not self._local.alive:
+            self._local = LocalServer.start(tell=tell)
+        self.base_url, self.api_key = self._local.base, self._local.key
+        os.environ["ACS_API_BASE"], os.environ["ACS_API_KEY"] = self._local.base, self._local.key
+        return self._local
+
+    def close(self) -> None:
+        """End the pump and the embedded server."""
+        if self._pump is not None:
+            self._pump.close()
+            self._pump = None
+        if self._local is not None:
+            self._local.stop()
+            self._local = None
+
+    def _where(self) -> tuple[str | None, str | None]:
+        return (
+            self.base_url or os.environ.get("ACS_API_BASE"),
+            self.api_key or os.environ.get("ACS_API_KEY"),
+        )
+
+    def _connected(self) -> Pump:
+        base, key = self._where()
+        if not base or not key:
+            raise NotConfigured("No server is set.")
+        from .client import AsyncClient  # noqa: PLC0415  # httpx loads with the first request
+        from .pump import Pump  # noqa: PLC0415
+
+        if self._pump is None or self._connected_to != (base, key):
+            if self._pump is not None:
+                self._pump.close()
+            self._pump = Pump(AsyncClient(base, key))
+            self._connected_to = (base, key)
+            self._models = None
+        return self._pump
+
+    def _default_model(self) -> str | None:
+        """The server's default, by name: a request without a model would be routed silently."""
+        try:
+            known = self.models(refresh=False)
+        except NotConfigured:
+            raise
+        except AcsError:
+            return None
+        default = [model.id for model in known if model.default] or [model.id for model in known]
+        return default[0] if default else None

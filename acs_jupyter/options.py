@@ -1,0 +1,187 @@
+"""The options of ``%%acs`` and ``%acs``: a line of text in, a plain value out.
+
+Owns names, short forms, help lines and the words of a mistyped option. It must not know IPython, HTTP or SQL.
+Every field of the request is an option under its own name, with ``-`` or ``_``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from .errors import InvalidRequest
+
+HELP: dict[str, str] = {
+    "model": "model id from `%acs models`",
+    "max_tokens": "most tokens to generate for each choice",
+    "n": "number of choices, 1 to 16",
+    "temperature": "0 is greedy, 1 samples as trained",
+    "top_p": "keep the smallest set of tokens with this probability mass, above 0 to 1",
+    "top_k": "keep the k most likely tokens, -1 is off",
+    "min_p": "drop tokens below this share of the best one's probability, 0 to 1",
+    "presence_penalty": "-2 to 2, against any token that has appeared",
+    "frequency_penalty": "-2 to 2, grows with each appearance",
+    "repetition_penalty": "above 0 to 2, multiplicative, 1 is off",
+    "seed": "0 to 2^63-1",
+    "stop": "stop before this text; up to 4 times; \\n, \\t and \\\\ are read as escapes",
+    "logprobs": "alternatives a token, 0 to 100",
+    "prompt_logprobs": "alternatives at each prompt position, -1 (all) to 100",
+    "echo": "repeat the prompt in front of the text",
+    "stream": "true or false; streamed unless prompt_logprobs is set",
+    "stream_options": "JSON object",
+    "user": "a tag of your own",
+    "add_special_tokens": "true or false: whether the tokenizer adds BOS",
+}
+
+SHORT = {"model": "-m", "n": "-n", "temperature": "-t", "max_tokens": "-k"}
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """What the line of a ``%%acs`` cell asks for."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    dry: bool = False
+
+
+def parse_cell_line(line: str) -> CellOptions:
+    """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
+    values = vars(_cell_parser().parse_args(split(line)))
+    name, dry = values.pop("out"), values.pop("dry")
+    if name is not None and not name.isidentifier():
+        raise InvalidRequest(f"-o {name}: a name for a Python variable is needed, such as -o result.")
+    return CellOptions({key: value for key, value in values.items() if value is not None}, name, dry)
+
+
+def parse_value(name: str, text: str) -> Any:
+    """One field's value from text, as ``%acs set NAME VALUE`` takes it."""
+    try:
+        return _CONVERT[name](text)
+    except ValueError as error:
+        raise InvalidRequest(f"{name}={text!r}: {error}.") from None
+
+
+def split(line: str) -> list[str]:
+    """Words of a line, quotes honoured. Raises :class:`InvalidRequest` when a quote is not closed."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        raise InvalidRequest(f"A quote is not closed in: {line.strip()}") from None
+
+
+def option_names() -> list[str]:
+    """Every long option, as completion offers it."""
+    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", "--dry"])
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A sentence that suggests the nearest known word, or ``""``."""
+    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"unrecognized arguments: (\S+)", message)
+        if unknown:
+            word = unknown.group(1)
+            if not word.startswith("-"):
+                raise InvalidRequest(f"'{word}' is not an option; the prompt goes into the cell's body.")
+            key = word.split("=")[0].replace("_", "-")
+            raise InvalidRequest(f"Unknown option {word}.{nearest(key, option_names())}")
+        raise InvalidRequest(message[0].upper() + message[1:] + ".")
+
+
+def _cell_parser() -> _Parser:
+    parser = _Parser(prog="%%acs", add_help=False, allow_abbrev=False)
+    for name, convert in _CONVERT.items():
+        flags = [f"--{name.replace('_', '-')}"]
+        if "_" in name:
+            flags.append(f"--{name}")
+        if name in SHORT:
+            flags.insert(0, SHORT[name])
+        extra: dict[str, Any] = {"type": _told(name, convert)}
+        if name == "stop":
+            extra["action"] = "append"
+        if name == "echo":
+            extra |= {"nargs": "?", "const": True}
+        parser.add_argument(*flags, dest=name, help=HELP[name], metavar=name.upper(), **extra)
+    parser.add_argument("-o", "--out", metavar="NAME")
+    parser.add_argument("--dry", action="store_true")
+    return parser
+
+
+def _told(name: str, convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise InvalidRequest(f"{name}={text!r}: {error}.") from None
+
+    return read
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("a whole number is needed") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number is needed") from None
+
+
+def _boolean(text: str) -> bool:
+    known = {"true": True, "false": False}
+    if text.lower() not in known:
+        raise ValueError("true or false is needed")
+    return known[text.lower()]
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError("a JSON object is needed")
+    return value
+
+
+def _unescaped(text: str) -> str:
+    known = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+    return re.sub(r"\\([ntr\\])", lambda found: known[found.group(1)], text)
+
+
+_CONVERT: dict[str, Callable[[str], Any]] = {
+    "model": str,
+    "max_tokens": _integer,
+    "n": _integer,
+    "temperature": _number,
+    "top_p": _number,
+    "top_k": _integer,
+    "min_p": _number,
+    "presence_penalty": _number,
+    "frequency_penalty": _number,
+    "repetition_penalty": _number,
+    "seed": _integer,
+    "stop": _unescaped,
+    "logprobs": _integer,
+    "prompt_logprobs": _integer,
+    "echo": _boolean,
+    "stream": _boolean,
+    "stream_options": _json_object,
+    "user": str,
+    "add_special_tokens": _boolean,
+}

@@ -1,0 +1,195 @@
+"""The one loop: an answer's events from the network into a session, stoppable from anywhere.
+
+Owns a background thread with an event loop, on which the async client carries bytes, and the handle through which
+a run is awaited or stopped. It must not know windows or magics. The socket lives on the loop, so a stop reaches it
+at once, whatever the calling thread is doing; the session is written by one thread only: by the caller's in
+:meth:`Handle.wait`, by the loop's after :meth:`Handle.detach`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from .client import AsyncClient
+from .completion import Completion
+from .events import AnyEvent
+from .exchange import Exchange
+from .session import Session
+from .streams import result_of
+from .wire import CompletionRequest
+
+_DRAIN_SECONDS = 5.0
+
+
+class Pump:
+    """Runs requests of one client on a background loop. The thread starts with the first run and is a daemon."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self.client = client
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+
+    def start(
+        self, request: CompletionRequest, session: Session, *, parents: list[str] | None = None
+    ) -> Handle:
+        """Send a request; its events wait in the handle until someone takes them."""
+        exchange = self.client.exchange(request, parents=parents)
+        return Handle(self.client, exchange, session, self._running_loop())
+
+    def close(self) -> None:
+        """Stop everything and end the thread."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._shut_down(loop), loop)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(self._loop,), name="acs-pump", daemon=True).start()
+            return self._loop
+
+    async def _shut_down(self, loop: asyncio.AbstractEventLoop) -> None:
+        mine = asyncio.current_task()
+        tasks = [task for task in asyncio.all_tasks() if task is not mine]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.client.close()
+        loop.call_soon(loop.stop)
+
+
+class Handle:
+    """One run under way."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        exchange: Exchange,
+        session: Session,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.run = exchange.run
+        self.session = session
+        self._exchange = exchange
+        self._loop = loop
+        self._queue: queue.SimpleQueue[tuple[float, list[AnyEvent]] | None] = queue.SimpleQueue()
+        self._detached = False
+        self._begun = False
+        self._ended = threading.Event()
+        self._failure: BaseException | None = None
+        self._done_callbacks: list[Callable[[Handle], None]] = []
+        self._task: asyncio.Task[None] | None = None
+        loop.call_soon_threadsafe(self._begin, client)
+
+    @property
+    def completion(self) -> Completion:
+        """What has come so far."""
+        return Completion(self.session, self.run)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended and the socket is closed."""
+        return self._ended.is_set()
+
+    def stop(self) -> None:
+        """End the run and keep what came; from any thread, at any time, harmless when it has ended."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def wait(self) -> Completion:
+        """Fold the run's events into the session as they come, here, until it ends.
+
+        A ``KeyboardInterrupt`` stops the run, keeps what came, and is raised again. A failed run raises its
+        error with the completion attached.
+        """
+        try:
+            self._take_all(None)
+        except KeyboardInterrupt:
+            self.stop()
+            self._take_all(time.monotonic() + _DRAIN_SECONDS)
+            raise
+        if self._failure is not None:
+            raise self._failure
+        return result_of(self._exchange, self.session)
+
+    def detach(self, on_done: Callable[[Handle], None] | None = None) -> None:
+        """Let the loop's thread fold the events from here on; ``on_done`` is called there at the end."""
+        if on_done is not None:
+            self._done_callbacks.append(on_done)
+        self._loop.call_soon_threadsafe(self._hand_over)
+
+    # -- the caller's thread ----------------------------------------------------------------------
+
+    def _take_all(self, deadline: float | None) -> None:
+        while deadline is None or time.monotonic() < deadline:
+            try:
+                entry = self._queue.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if entry is None:
+                return
+            self.session.apply(entry[1], at=entry[0])
+
+    # -- the loop's thread ------------------------------------------------------------------------
+
+    def _begin(self, client: AsyncClient) -> None:
+        self._task = self._loop.create_task(self._carry(client))
+        self._task.add_done_callback(self._end)
+
+    async def _carry(self, client: AsyncClient) -> None:
+        async with contextlib.aclosing(client.drive(self._exchange, self._take)) as batches:
+            async for _ in batches:
+                pass
+
+    def _take(self, events: list[AnyEvent]) -> None:
+        self._begun = True
+        if self._detached:
+            self.session.apply(events)
+        else:
+            self._queue.put((self.session.now(), events))  # when it came, not when someone took it
+
+    def _cancel(self) -> None:
+        if self._task is None or self._task.done():
+            return
+        if self._begun:
+            self._task.cancel()
+        else:
+            self._loop.call_soon(
+                self._cancel
+            )  # a run is opened before it is stopped, so that its record is whole
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._failure = task.exception()
+        self._ended.set()
+        self._queue.put(None)
+        if self._detached:
+            self._tell_done()
+
+    def _hand_over(self) -> None:
+        self._detached = True
+        while not self._queue.empty():
+            entry = self._queue.get()
+            if entry is not None:
+                self.session.apply(entry[1], at=entry[0])
+        if self.done:
+            self._tell_done()
+
+    def _tell_done(self) -> None:
+        callbacks, self._done_callbacks = self._done_callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

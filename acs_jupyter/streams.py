@@ -1,0 +1,123 @@
+"""A running answer as an iterator of tokens, in a sync and an async form.
+
+Owns the turning of event batches into tokens and the closing of a run that is left early. It must not know where
+the batches come from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+
+from .completion import Completion, Token
+from .events import AnyEvent, TokensArrived
+from .exchange import Exchange
+from .session import Session
+
+
+def result_of(exchange: Exchange, session: Session) -> Completion:
+    """The completion of a run that has ended; raises its error, with the completion attached."""
+    completion = Completion(session, exchange.run)
+    if exchange.error is not None:
+        exchange.error.completion = completion
+        raise exchange.error
+    return completion
+
+
+class _Tokens:
+    """Counts tokens per choice and makes :class:`Token` values of events."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._count: dict[str, int] = {}
+
+    def of(self, batch: list[AnyEvent]) -> Iterator[Token]:
+        for event in batch:
+            if isinstance(event, TokensArrived):
+                yield from self._tokens(event)
+
+    def _tokens(self, event: TokensArrived) -> Iterator[Token]:
+        index = self._count.get(event.node, 0)
+        choice = self._session.nodes[event.node].choice or 0
+        if not event.tokens:
+            self._count[event.node] = index + 1
+            yield Token(index, event.text, choice=choice)
+            return
+        self._count[event.node] = index + len(event.tokens)
+        rows = zip(event.tokens, event.logprobs, event.top, strict=True)
+        for offset, (text, logprob, top) in enumerate(rows):
+            yield Token(index + offset, text, logprob, top, choice)
+
+
+class _Running:
+    """What both streams share: the run, and the record of what has come."""
+
+    def __init__(self, exchange: Exchange, session: Session) -> None:
+        self._exchange = exchange
+        self._session = session
+        self._tokens = _Tokens(session)
+
+    @property
+    def completion(self) -> Completion:
+        """What has come so far; complete once the stream has ended."""
+        return Completion(self._session, self._exchange.run)
+
+
+class Stream(_Running):
+    """Iterate to receive :class:`Token` values; without ``logprobs`` each is a piece of text.
+
+    Leaving the loop, ``close()``, or the end of a ``with`` block closes the socket at once; ``completion`` keeps what
+    came. An error is raised after the tokens that came before it.
+    """
+
+    def __init__(
+        self, batches: Generator[list[AnyEvent], None, None], exchange: Exchange, session: Session
+    ) -> None:
+        super().__init__(exchange, session)
+        self._batches = batches
+        next(self._batches)  # opens the run (and reserves its budget); the socket opens with the first token
+
+    def __iter__(self) -> Iterator[Token]:
+        try:
+            for batch in self._batches:
+                yield from self._tokens.of(batch)
+            result_of(self._exchange, self._session)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket and end the run; harmless when it has ended."""
+        self._batches.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncStream(_Running):
+    """The asynchronous twin of :class:`Stream`: ``async for``, ``async with``, ``await close()``."""
+
+    def __init__(
+        self, batches: AsyncGenerator[list[AnyEvent], None], exchange: Exchange, session: Session
+    ) -> None:
+        super().__init__(exchange, session)
+        self._batches = batches
+
+    async def __aiter__(self) -> AsyncIterator[Token]:
+        async with contextlib.aclosing(self._batches):
+            async for batch in self._batches:
+                for token in self._tokens.of(batch):
+                    yield token
+            result_of(self._exchange, self._session)
+
+    async def close(self) -> None:
+        """Close the socket and end the run; harmless when it has ended."""
+        await self._batches.aclose()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

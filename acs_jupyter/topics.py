@@ -1,0 +1,58 @@
+"""The help texts of ``%acs help``.
+
+Owns the words and the examples; every example runs as it stands. It must know no more of the package than
+its options.
+"""
+
+from __future__ import annotations
+
+from .options import HELP, SHORT
+
+_START = """\
+%%acs [options]            the cell's body is the prompt, exactly as typed; the model continues it
+    The capital of France is
+
+%acs models                the models the server offers
+%acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
+%acs local                 start the embedded server, no key and no network needed
+%acs help TOPIC            topics: {topics}"""
+
+_PROMPT = """\
+The prompt is everything below the %%acs line, byte for byte: nothing is stripped, filled in or templated.
+To end the prompt in a newline, end the cell in an empty line. For a prompt made in Python:
+
+    from acs_jupyter import Client
+    completion = Client().complete("a\\nb\\n", max_tokens=32)"""
+
+_RESULT = """\
+%%acs -o result stores what came, also when it was stopped. str(result) is the text.
+
+    result.text, result.texts          the first choice's text; all choices' texts
+    result.tokens[0].alternatives      what the model weighed, most likely first
+    result.usage, result.request_id    tokens spent; the id to quote in a bug report
+    result.to_frame()                  one row a token"""
+
+
+def _options() -> str:
+    rows = [
+        (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
+        for name in HELP
+    ]
+    rows += [("-o, --out NAME", "store the completion"), ("--dry", "show the request and send nothing")]
+    return "\n".join(f"{left:<26} {right}" for left, right in rows)
+
+
+def names() -> list[str]:
+    """The topics there are."""
+    return ["options", "prompt", "result"]
+
+
+def text(topic: str) -> tuple[str, bool]:
+    """The text of a topic, and whether there is such a topic; ``""`` is the first page."""
+    known = {
+        "": _START.format(topics=", ".join(names())),
+        "options": _options(),
+        "prompt": _PROMPT,
+        "result": _RESULT,
+    }
+    return (known[topic], True) if topic in known else ("", False)

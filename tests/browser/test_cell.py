@@ -1,0 +1,236 @@
+"""``%%acs`` in JupyterLab with its default settings, from the cell to the server and back."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.labkit import DARK, Notebook, lab, shoot
+from tests.support.servers import Running
+
+Open = Callable[..., Notebook]
+ENDED = "document.querySelector('.acs-run')?.dataset.outcome"
+SCRIPT = "#scripted "
+
+
+def setup(server: Running) -> str:
+    return (
+        "import os\n"
+        f"os.environ |= {{'ACS_API_BASE': {server.base!r}, 'ACS_API_KEY': {server.key!r}}}\n"
+        "%load_ext acs_jupyter"
+    )
+
+
+def text_of(nb: Notebook, index: int) -> str:
+    """The text of a cell's live view, as a reader would copy it."""
+    found: str = nb.output(index).locator(".acs-text").first.evaluate("e => e.textContent")
+    return found
+
+
+def test_paris(notebook: Open, page: Page, smollm_server: Running) -> None:
+    nb = notebook(
+        setup(smollm_server),
+        "%%acs --temperature 0 --max-tokens 12 -o paris\nThe capital of France is",
+        "first = paris.tokens[0]; print([first.text, first.logprob, first.alternatives[1].text])",
+    )
+    nb.run(0)
+    nb.run(1, timeout=60_000)
+    page.wait_for_function(f"{ENDED} === 'done'")
+    token = nb.output(1).locator(".acs-t").first
+    assert token.evaluate("e => e.textContent").strip() == "Paris"
+    token.hover()
+    tip = nb.output(1).locator(".acs-tip")
+    tip.wait_for(state="visible")
+    rows = tip.locator("tr").all_inner_texts()
+    assert "Paris" in rows[0]
+    assert "sampled" in rows[0]
+    assert "−0.2" in rows[0]
+    assert "the" in rows[1]
+    shoot(page, "paris-light")
+    nb.run(2)
+    text, logprob, second = json.loads(nb.printed(2).replace("'", '"'))
+    assert (text, second) == (" Paris", " the")
+    assert logprob == pytest.approx(-0.26, abs=0.02)
+
+
+def test_the_notebook_of_the_demo(browser: Browser, smollm_server: Running, tmp_path: Path) -> None:
+    """The first notebook, all cells, in the dark theme; its saved copy reads without a kernel."""
+    source = Path(__file__).parents[2] / "notebooks" / "01-first-completion.ipynb"
+    (tmp_path / source.name).write_bytes(source.read_bytes())
+    with lab(tmp_path, {**DARK}) as base:
+        page = browser.new_page(viewport={"width": 1200, "height": 1400})
+        nb = Notebook(page, base, source.name).open()
+        page.evaluate(
+            """async code => {
+              const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+              await kernel.requestExecute({code}).done;
+            }""",
+            setup(smollm_server).splitlines()[0] + "\n" + setup(smollm_server).splitlines()[1],
+        )
+        nb.command("notebook:run-all-cells")
+        errors = [o for i in (1, 3, 5, 6, 8, 10) for o in nb.outputs(i) if o["output_type"] == "error"]
+        assert errors == []
+        page.wait_for_function("document.querySelectorAll('.acs-run[data-outcome=done]').length === 2")
+        shoot(page, "demo-dark")
+        nb.save()
+        page.close()
+    saved = json.loads((tmp_path / source.name).read_text())
+    copies = [
+        output["data"]
+        for cell in saved["cells"]
+        for output in cell.get("outputs", [])
+        if "text/html" in output.get("data", {})
+        and "text/plain" in output["data"]
+        and "-n 3" not in cell["source"]
+    ]
+    assert "".join(copies[0]["text/plain"]).startswith(" Paris")
+    assert smollm_server.key not in json.dumps(saved)
+
+
+def test_twenty_thousand_tokens_from_socket_to_screen(
+    notebook: Open, page: Page, scripted_server: Running
+) -> None:
+    nb = notebook(
+        setup(scripted_server),
+        f"%%acs --max-tokens 20000 -o long\n{SCRIPT}tokens=20000 alternatives=5",
+        "import hashlib\nprint(len(long.tokens), hashlib.sha256(long.text.encode()).hexdigest(), long.outcome)",
+    )
+    nb.run(0)
+    nb.run(1, timeout=60_000)
+    page.wait_for_function(f"{ENDED} === 'done'", timeout=30_000)
+    digest = (
+        nb.output(1)
+        .locator(".acs-text")
+        .evaluate(
+            """async e => {
+          const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(e.textContent));
+          return Array.from(new Uint8Array(hash), b => b.toString(16).padStart(2, "0")).join("");
+        }"""
+        )
+    )
+    assert nb.output(1).locator(".acs-t").count() == 20_000
+    nb.run(2)
+    assert nb.printed(2).split() == ["20000", digest, "done"]
+
+
+ENDLESS = f"%%acs --max-tokens 30000 -o partial\n{SCRIPT}tokens=30000 rate=100 alternatives=3"
+KEPT = "print(partial.outcome, len(partial.tokens), partial.usage.completion_tokens, repr(partial.text[:10]))"
+
+
+def idle(server: Running) -> bool:
+    """Whether the server works on nothing."""
+    with urllib.request.urlopen(f"{server.root}/health") as answer:
+        health: dict[str, Any] = json.load(answer)
+    return not health.get("active", 0)
+
+
+def test_stop_in_a_blocking_cell_keeps_what_came(
+    notebook: Open, page: Page, scripted_server: Running
+) -> None:
+    nb = notebook(setup(scripted_server), ENDLESS, KEPT)
+    nb.run(0)
+    nb.start(1)
+    nb.output(1).locator(".acs-t").nth(40).wait_for()
+    began = time.monotonic()
+    nb.output(1).locator("button:has-text('Stop')").click()
+    page.wait_for_function(f"{ENDED} === 'stopped'", timeout=5_000)
+    assert time.monotonic() - began < 2
+    nb.wait(1)
+    shown = text_of(nb, 1)
+    nb.run(2)
+    outcome, tokens, spent, *_ = nb.printed(2).split()
+    assert outcome == "stopped"
+    assert int(tokens) >= 40
+    assert abs(int(spent) - int(tokens)) <= 1
+    assert nb.output(1).locator(".acs-t").count() == int(tokens)
+    nb.save()
+    assert any(shown in "".join(o.get("data", {}).get("text/plain", "")) for o in nb.outputs(1))
+
+
+def test_an_interrupt_keeps_what_came_and_stops_run_all(
+    notebook: Open, page: Page, scripted_server: Running
+) -> None:
+    nb = notebook(setup(scripted_server), ENDLESS, "print('never')", KEPT)
+    nb.run(0)
+    page.evaluate(
+        """() => { const panel = window.jupyterapp.shell.currentWidget; panel.content.activeCellIndex = 1;
+          void window.jupyterapp.commands.execute("notebook:run-all-below"); }"""
+    )
+    nb.output(1).locator(".acs-t").nth(30).wait_for()
+    nb.command("notebook:interrupt-kernel")
+    nb.wait(1)
+    page.wait_for_timeout(300)
+    (error,) = [o for o in nb.outputs(1) if o["output_type"] == "error"]
+    assert error["ename"] == "KeyboardInterrupt"
+    assert len(error["traceback"]) == 1
+    assert nb.printed(2) == ""
+    nb.run(3)
+    assert nb.printed(3).split()[0] == "stopped"
+    assert int(nb.printed(3).split()[1]) >= 30
+
+
+def test_a_reload_shows_it_again_and_without_a_kernel_it_reads(
+    notebook: Open, page: Page, smollm_server: Running
+) -> None:
+    nb = notebook(setup(smollm_server), "%%acs -t 0 --max-tokens 12 -n 1\nThe capital of France is")
+    nb.run(0)
+    nb.run(1, timeout=60_000)
+    page.wait_for_function(f"{ENDED} === 'done'")
+    text = text_of(nb, 1)
+    nb.save()
+    nb.open(reset=False)
+    page.wait_for_function(f"{ENDED} === 'done'")
+    assert text_of(nb, 1) == text
+    nb.output(1).locator(".acs-t").first.hover()
+    nb.output(1).locator(".acs-tip").wait_for(state="visible")
+    nb.end_kernels()
+    page.goto("about:blank")
+    nb.open(kernel=False)
+    copy = nb.output(1).locator("[title*='Paris']").first
+    copy.wait_for()
+    assert copy.is_visible()
+    assert text in nb.output(1).evaluate("e => e.textContent")
+    shoot(page, "reopened-cell")
+
+
+def test_errors_are_one_line(notebook: Open, page: Page, scripted_server: Running) -> None:
+    nb = notebook(
+        setup(scripted_server),
+        "%%acs\n#scripted fault=budget_exceeded",
+        "%%acs --max-tokens 50 -o r\n#scripted tokens=30 fault=error after=5",
+        "%%acs --temprature 1\nHi",
+        "print(r.outcome, len(r.tokens))",
+    )
+    nb.run(0)
+    for index, words in ((1, "budget_exceeded"), (2, "request acsj-"), (3, "Did you mean --temperature?")):
+        nb.run(index)
+        (error,) = [o for o in nb.outputs(index) if o["output_type"] == "error"]
+        assert len(error["traceback"]) == 1
+        assert "\n" not in error["traceback"][0]
+        assert words in error["traceback"][0]
+        assert scripted_server.key not in json.dumps(nb.outputs(index))
+    nb.run(4)
+    assert nb.printed(4).split() == ["interrupted", "5"]
+    shoot(page, "errors-light")
+
+
+def test_hostile_text_is_inert(notebook: Open, page: Page, scripted_server: Running) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    nb = notebook(
+        setup(scripted_server), "%%acs --max-tokens 60 -o r\n#scripted say=hostile", "print(ascii(r.text))"
+    )
+    nb.run(0)
+    nb.run(1)
+    page.wait_for_function(f"{ENDED} === 'done'")
+    assert nb.output(1).locator("img, script").count() == 0
+    nb.run(2)
+    assert ascii(text_of(nb, 1)) == nb.printed(2).strip()
+    assert not [url for url in asked if url.endswith("/x")]

@@ -1,0 +1,165 @@
+"""``acs-jupyter`` on the command line: two lines, one-line refusals, a quick end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from acs_jupyter import __version__
+from acs_jupyter.local import demo
+from tests.support.servers import environment, serving
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "acs_jupyter", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=environment(**env), check=False
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    return line
+
+
+def test_version() -> None:
+    assert run("--version").stdout.strip() == f"acs-jupyter {__version__}"
+
+
+def test_two_lines_and_nothing_else() -> None:
+    with serving("--scripted") as server:
+        assert server.lines[0].startswith("ACS_API_BASE=http://127.0.0.1:")
+        assert server.lines[0].endswith("/v1")
+        assert server.lines[1].startswith("ACS_API_KEY=acs-bm-")
+        assert httpx.get(f"{server.base}/models", headers=server.auth).status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        rest, errors = server.process.stdout.read(), server.log  # type: ignore[union-attr]
+        assert server.process.wait(10) == 0
+    assert rest == ""
+    assert errors == []
+
+
+def test_keys() -> None:
+    with serving("--scripted") as one, serving("--scripted") as two:
+        assert one.key != two.key
+    with serving("--scripted", "--key", "my-own-key") as given:
+        assert given.key == "my-own-key"
+    with serving("--scripted", ACS_LOCAL_KEY="from-environment") as given:
+        assert given.key == "from-environment"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("engine", ["scripted", "smollm"])
+def test_signals_end_it_quickly_even_while_streaming(number: int, engine: str) -> None:
+    with serving(*(["--scripted", "--rate", "50"] if engine == "scripted" else [])) as server:
+        body = {"prompt": "x", "max_tokens": 1000, "stream": True}
+        with httpx.stream("POST", f"{server.base}/completions", json=body, headers=server.auth) as answer:
+            parts = answer.iter_raw()
+            next(parts)
+            start = time.perf_counter()
+            server.process.send_signal(number)
+            assert server.process.wait(10) == 0
+        assert time.perf_counter() - start < 3
+        assert not [line for line in server.log if "Traceback" in line]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["serve", "--port", "x"], "port"),
+        (["serve", "--port", "70000"], "port"),
+        (["serve", "--rate", "-1"], "rate"),
+        (["serve", "--scripted", "--gguf", "a"], "not allowed"),
+        (["serve", "--nonsense"], "nonsense"),
+        (["nonsense"], "nonsense"),
+        ([], "COMMAND"),
+        (["serve", "--scripted", "--key", "short"], "key"),
+        (["serve", "--scripted", "--host", "203.0.113.1"], "203.0.113.1"),
+        (["serve", "--port", "0", "--gguf", "/nowhere/x.gguf"], "/nowhere/x.gguf"),
+        (["serve", "--port", "0", "--gguf", __file__], "GGUF"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], word: str) -> None:
+    assert word in one_line(run(*arguments))
+
+
+def test_damaged_model_file(tmp_path: Path) -> None:
+    for name, data in (
+        ("short.gguf", b"GGUF\x03\x00"),
+        ("empty.gguf", b""),
+        ("head.gguf", b"GGUF" + b"\xff" * 64),
+    ):
+        (tmp_path / name).write_bytes(data)
+        assert name in one_line(run("serve", "--port", "0", "--gguf", str(tmp_path / name))) or data == b""
+
+
+def test_port_in_use() -> None:
+    with serving("--scripted") as server:
+        port = server.root.rsplit(":", 1)[1]
+        assert port in one_line(run("serve", "--scripted", "--port", port))
+
+
+def test_missing_extra_names_the_command(tmp_path: Path) -> None:
+    blocker = tmp_path / "sitecustomize.py"
+    blocker.write_text("import sys\nsys.modules['uvicorn'] = None\n")
+    done = run("serve", "--scripted", PYTHONPATH=f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}")
+    assert "pip install 'acs-jupyter[local]'" in one_line(done)
+
+
+def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "acs_jupyter", "demo", "--no-browser", "--port", str(port)]
+    log = (tmp_path / "log").open("w+")
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=log, stderr=log, start_new_session=True
+    )
+    try:
+        end = time.monotonic() + 60
+        while not answers(f"http://127.0.0.1:{port}/api"):
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        children = children_of(process.pid)
+        assert len(children) == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert not [child for child in children if Path(f"/proc/{child}").exists()]
+        assert (tmp_path / "acs-demo" / demo.NOTEBOOK).exists()
+    finally:
+        process.kill()
+        process.wait()
+        log.close()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def children_of(parent: int) -> list[str]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=True
+    )
+    return listed.stdout.split()
+
+
+def test_demo_keeps_the_users_notebook(tmp_path: Path) -> None:
+    place = demo.work_notebook(tmp_path / "acs-demo")
+    assert place.name == "01-first-completion.ipynb"
+    assert "acs_jupyter" in place.read_text("utf-8")
+    place.write_text("mine")
+    assert demo.work_notebook(tmp_path / "acs-demo").read_text() == "mine"

@@ -1,0 +1,156 @@
+"""The house's rooms and the doors between them: who may import whom, read from the code itself."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "acs_jupyter"
+MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
+
+# Floors, from the ground up: a room imports only from floors below its own (or, within a folder, as allowed).
+FLOORS = [
+    {"_version", "errors", "wire", "sse"},
+    {"checks", "failures", "events", "intents"},
+    {"session", "options"},
+    {"exchange", "completion", "topics", "frames", "widgets.packing", "widgets.snapshot", "local_process"},
+    {"connection", "streams", "widgets.base"},
+    {"client", "widgets.live"},
+    {"pump"},
+    {"notebook"},
+    {"display"},
+    {"magics"},
+]
+PURE = {
+    "wire",
+    "errors",
+    "checks",
+    "failures",
+    "sse",
+    "events",
+    "intents",
+    "session",
+    "exchange",
+    "completion",
+}
+FOREIGN_TO_PURE = {
+    "httpx",
+    "IPython",
+    "anywidget",
+    "ipywidgets",
+    "pandas",
+    "traitlets",
+    "starlette",
+    "sqlite3",
+}
+# Doors opened only when someone walks through them: a function's own import of a room above, with its reason in code.
+LATE = {("completion", "frames"), ("completion", "widgets.snapshot")}
+
+
+def imports(path: Path, *, top_only: bool = False) -> set[str]:
+    """Names of the modules a file imports; relative ones come back as ``.name``."""
+    found: set[str] = set()
+    package = path.relative_to(PACKAGE).parent.parts
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(node.module or "")
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - (node.level - 1)]
+            stem = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
+            names = [stem] if node.module else [".".join([*base, a.name]) for a in node.names]
+            if node.module and (PACKAGE / stem.replace(".", "/")).is_dir():
+                names = [f"{stem}.{a.name}" for a in node.names]
+            found |= {f".{name}" for name in names}
+    return found
+
+
+def room(module: str) -> str:
+    return module.removesuffix(".py").replace("/", ".")
+
+
+def test_every_module_says_what_it_owns() -> None:
+    silent = []
+    for module in MODULES:
+        doc = ast.get_docstring(ast.parse((PACKAGE / module).read_text(encoding="utf-8"))) or ""
+        trivial = module in {"_version.py", "__main__.py"} or module.endswith("/__init__.py")
+        if not doc or not (trivial or ("Owns" in doc and "must" in doc) or module == "__init__.py"):
+            silent.append(module)
+    assert silent == []
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if room(m) in PURE])
+def test_the_core_is_pure(module: str) -> None:
+    outside = {name.split(".")[0] for name in imports(PACKAGE / module) if not name.startswith(".")}
+    assert outside & FOREIGN_TO_PURE == set()
+
+
+def test_rooms_import_only_from_floors_below() -> None:
+    floor = {name: level for level, names in enumerate(FLOORS) for name in names}
+    wrong = []
+    for module in MODULES:
+        name = room(module)
+        if name.endswith("__init__") or name in {"__main__", "cli"} or name.startswith("local."):
+            continue
+        assert name in floor, f"{module} stands on no floor: give it one in FLOORS"
+        for target in imports(PACKAGE / module):
+            other = target[1:]
+            upward = target.startswith(".") and other in floor and floor[other] >= floor[name]
+            if upward and (name, other) not in LATE:
+                wrong.append(f"{name} (floor {floor[name]}) imports {other} (floor {floor[other]})")
+    assert wrong == []
+
+
+def test_server_and_client_meet_only_in_the_vocabulary() -> None:
+    meeting = {".wire", ".errors", ".checks", "._version", ".sse"}
+    for module in MODULES:
+        if module.startswith("local/"):
+            outward = {
+                n for n in imports(PACKAGE / module) if n.startswith(".") and not n.startswith(".local")
+            }
+            assert outward <= meeting, module
+        elif module != "cli.py":
+            assert not {n for n in imports(PACKAGE / module) if n.startswith(".local.")}, module
+
+
+def test_widgets_know_no_transport() -> None:
+    for module in MODULES:
+        if module.startswith("widgets/"):
+            names = {n.split(".")[0] for n in imports(PACKAGE / module) if not n.startswith(".")}
+            assert not names & {"httpx", "sqlite3", "starlette"}, module
+            assert ".client" not in imports(PACKAGE / module), module
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    import subprocess
+
+    code = "import sys, acs_jupyter; print(*sorted(sys.modules))"
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    assert "acs_jupyter" in loaded
+    assert (
+        loaded & {"httpx", "pandas", "anywidget", "IPython", "msgspec", "asyncio", "sqlite3", "ssl"} == set()
+    )
+
+
+def test_public_names_are_what_they_say() -> None:
+    import acs_jupyter
+
+    for name in acs_jupyter.__all__:
+        assert getattr(acs_jupyter, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        acs_jupyter.nothing  # noqa: B018

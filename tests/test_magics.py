@@ -1,0 +1,312 @@
+"""What IPython sees: exact bodies, options, names, one-line errors, interrupts. A shell without a front end."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from acs_jupyter.magics import exact_body
+from acs_jupyter.options import option_names, parse_cell_line
+from acs_jupyter.wire import REQUEST_FIELDS
+from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
+
+KEY = "acs-bm-testtest-do-not-show-me"
+MODELS = whole({"data": [{"id": "m-first"}, {"id": "m-default", "default": True}]})
+
+
+@dataclass
+class Ran:
+    ok: bool
+    out: str
+    error: BaseException | None
+    result: Any
+
+
+class Shell:
+    """A shell that runs cells as a front end would, and tells what was shown."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+
+    def run(self, cell: str) -> Ran:
+        shown = io.StringIO()
+        with redirect_stdout(shown), redirect_stderr(shown):
+            done = self.shell.run_cell(cell, store_history=False)
+        return Ran(
+            bool(done.success), shown.getvalue(), done.error_before_exec or done.error_in_exec, done.result
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        return self.shell.user_ns[name]
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    monkeypatch.delenv("ACS_API_BASE", raising=False)
+    monkeypatch.delenv("ACS_API_KEY", raising=False)
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "acs_jupyter")
+    yield Shell(made)
+    dispose(made)
+
+
+def dispose(made: InteractiveShell) -> None:
+    made.run_line_magic("unload_ext", "acs_jupyter")
+    made.atexit_operations()
+    atexit.unregister(made.atexit_operations)
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    players: list[Player] = []
+
+    def go(*answers: list[Step]) -> Player:
+        players.append(Player(list(answers), {"/models": MODELS}).__enter__())
+        monkeypatch.setenv("ACS_API_BASE", players[-1].base)
+        monkeypatch.setenv("ACS_API_KEY", KEY)
+        return players[-1]
+
+    yield go
+    for player in players:
+        player.__exit__()
+
+
+PARIS = stream(*frames([" Par", "is"]), DONE)
+
+
+def test_a_cell_streams_and_is_kept(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    ran = shell.run("%%acs -t 0 --max-tokens 20 -o paris\nThe capital of France is")
+    assert (ran.ok, ran.out, ran.result) == (True, " Paris\n", None)
+    assert str(shell["paris"]) == " Paris"
+    sent = server.requests[0].json
+    assert sent["prompt"] == "The capital of France is"
+    assert (sent["temperature"], sent["max_tokens"], sent["logprobs"], sent["stream"]) == (0, 20, 5, True)
+    assert sent["model"] == "m-default"
+
+
+BODIES = [
+    "plain",
+    ">>> x\n>>> y",
+    "In [1]: a\nIn [2]: b",
+    "...: more",
+    "   ",
+    " indented\n\ttab",
+    "trailing space ",
+    "ends in newline\n",
+    "\n",
+    "a\r\nb\r\n",
+    "{x} {{y}} {",
+    "$HOME $x %s %%time\n%acs models\n!ls\n?help",
+    '"""quotes\' \\n \\',
+    "form\x0cfeed\x85\u2028sep\x1c",
+    "NUL \x00 bidi \u202e emoji 🦊 é é",
+    "</script><img src=x onerror=alert(1)>",
+    "#!/bin/sh\n# -*- coding: latin-1 -*-",
+    "x" * 1_000_000,
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=[repr(b[:24]) for b in BODIES])
+def test_the_body_is_the_prompt_byte_for_byte(shell: Shell, connect: Any, body: str) -> None:
+    server = connect(PARIS)
+    assert shell.run(f"%%acs -m m\n{body}").ok
+    assert server.requests[-1].json["prompt"].encode() == body.encode()
+
+
+def test_bodies_reach_the_magic_by_other_ways(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    shell.run('get_ipython().run_cell_magic("acs", "-m m", "from code\\n")')
+    assert server.requests[-1].json["prompt"] == "from code"
+    shell.run("%%capture\n%%acs -m m\nnested")
+    assert server.requests[-1].json["prompt"] == "nested"
+    assert exact_body("%%acs -m m\nother", "-m n", "mine\n") == "mine"
+    assert exact_body("\n\n%%acs\nx", "", "x\n") == "x"
+    assert exact_body("%%acsx\ny", "", "mine\n\n") == "mine\n"
+
+
+def test_a_lone_surrogate_is_named_and_nothing_is_sent(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    ran = shell.run("%%acs -m m\na\ud800b")
+    assert not ran.ok
+    assert "U+D800" in ran.out
+    assert server.requests == []
+
+
+def test_every_field_is_an_option() -> None:
+    for name in REQUEST_FIELDS:
+        if name != "prompt":
+            assert f"--{name.replace('_', '-')}" in option_names()
+    line = (
+        "-m m --max_tokens 4 -n 2 --stop '\\n' --stop 'a b' -t 1.5 --top-p .9 --top_k 5 --min-p 0.1 "
+        "--presence-penalty 1 "
+        "--frequency_penalty -1 --repetition-penalty 1.2 --seed 9223372036854775807 --logprobs 0 --prompt-logprobs -1 "
+        "--echo --stream false --user u --add-special-tokens false --stream-options '{\"include_usage\": true}' -o r"
+    )
+    options = parse_cell_line(line)
+    assert options.name == "r"
+    assert options.fields == {
+        "model": "m", "max_tokens": 4, "n": 2, "stop": ["\n", "a b"], "temperature": 1.5, "top_p": 0.9, "top_k": 5,
+        "min_p": 0.1, "presence_penalty": 1.0, "frequency_penalty": -1.0, "repetition_penalty": 1.2,
+        "seed": 2**63 - 1, "logprobs": 0, "prompt_logprobs": -1, "echo": True, "stream": False, "user": "u",
+        "add_special_tokens": False, "stream_options": {"include_usage": True},
+    }  # fmt: skip
+    assert set(options.fields) == set(REQUEST_FIELDS) - {"prompt"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("%%acs --max-tokns 5\nHi", ["--max-tokns", "Did you mean --max-tokens?"]),
+        ("%%acs --max_tokns=5\nHi", ["Did you mean --max-tokens?"]),
+        ("%%acs --temperature warm\nHi", ["temperature='warm'", "a number is needed"]),
+        ("%%acs -n 2.0\nHi", ["n='2.0'", "whole number"]),
+        ("%%acs -t 200\nHi", ["temperature=200.0", "100"]),
+        ("%%acs --stop 'x\nHi", ["quote is not closed"]),
+        ("%%acs hello\nHi", ["'hello' is not an option", "cell's body"]),
+        ("%%acs -o 2x\nHi", ["-o 2x", "Python variable"]),
+        ("%%acs --seed\nHi", ["--seed"]),
+        ("%acs modles", ["'modles'", "Did you mean models?"]),
+        ("%acs set temprature 1", ["'temprature'", "Did you mean temperature?"]),
+        ("%acs set temperature hot", ["temperature='hot'"]),
+        ("%acs set top_p 7", ["top_p=7.0"]),
+        ("%acs help optons", ["optons", "Did you mean options?"]),
+    ],
+)
+def test_mistakes_cost_one_line_and_nothing_else(
+    shell: Shell, connect: Any, cell: str, words: list[str]
+) -> None:
+    server = connect(PARIS)
+    ran = shell.run(cell)
+    assert not ran.ok
+    for word in words:
+        assert word in ran.out
+    assert len(ran.out.strip().splitlines()) == 1
+    assert "Traceback" not in ran.out
+    assert server.requests == []
+
+
+def test_without_key_and_base_one_line_says_what_to_do(shell: Shell) -> None:
+    ran = shell.run("%%acs\nHi")
+    assert not ran.ok
+    assert len(ran.out.strip().splitlines()) == 1
+    for word in ("ACS_API_BASE", "ACS_API_KEY", "%acs local"):
+        assert word in ran.out
+
+
+def test_an_error_is_one_line_with_code_advice_and_request_id(shell: Shell, connect: Any) -> None:
+    error = {
+        "error": {"code": "budget_exceeded", "message": "Monthly token budget exhausted"},
+        "request_id": "req_9",
+    }
+    connect(whole(error, "429 Too Many Requests", X_Request_Id="req_9"))
+    ran = shell.run("%%acs -m m -o r\nHi")
+    assert not ran.ok
+    assert len(ran.out.strip().splitlines()) == 1
+    for word in ("budget_exceeded", "Monthly token budget exhausted", "resets on the 1st", "req_9"):
+        assert word in ran.out
+    assert KEY not in ran.out
+    assert type(ran.error).__name__ == "BudgetExceeded"
+    assert shell["r"].error["code"] == "budget_exceeded"
+
+
+def test_an_interrupt_keeps_the_partial_text_and_is_raised_again(shell: Shell, connect: Any) -> None:
+    connect(stream(*frames(["a", "b"], None), HANG))
+    threading.Timer(0.8, os.kill, (os.getpid(), signal.SIGINT)).start()
+    ran = shell.run("%%acs -m m -o r\nHi")
+    assert not ran.ok
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert ran.out.startswith("ab")
+    assert "what came is kept" in ran.out
+    assert (shell["r"].text, shell["r"].outcome) == ("ab", "stopped")
+    assert shell["r"].usage.completion_tokens == 2
+
+
+def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    ran = shell.run("%%acs --dry -m m -n 2 --seed 1\n{x}")
+    assert json.loads(ran.out)["prompt"] == "{x}"
+    assert json.loads(ran.out)["n"] == 2
+    assert server.requests == []
+
+
+def test_settings_hold_for_the_cells_that_follow(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    shell.run("%acs set model mine")
+    shell.run("%acs set max-tokens 7")
+    shell.run("%acs set logprobs none")
+    shell.run("%%acs\nHi")
+    sent = server.requests[-1].json
+    assert (sent["model"], sent["max_tokens"]) == ("mine", 7)
+    assert "logprobs" not in sent
+    assert "max_tokens = 7" in shell.run("%acs set").out
+    shell.run("%%acs --max-tokens 9\nHi")
+    assert server.requests[-1].json["max_tokens"] == 9
+
+
+def test_models_are_listed(shell: Shell, connect: Any) -> None:
+    connect(PARIS)
+    frame = shell.run("%acs models").result
+    assert list(frame["id"]) == ["m-first", "m-default"]
+
+
+def test_several_choices_are_told_apart(shell: Shell, connect: Any) -> None:
+    pieces = [*frames(["a"], index=0), *frames(["b"], index=1)]
+    connect(stream(*pieces, DONE))
+    ran = shell.run("%%acs -m m -n 2\nHi")
+    assert ran.out == "[0] a\n[1] b\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("%%acs --max", "--max-tokens"),
+        ("%%acs --top", "--top-k"),
+        ("%acs mo", "models"),
+        ("%acs ", "local"),
+        ("%%acs -m ", "m-default"),
+        ("%%acs --model m", "m-first"),
+    ],
+)
+def test_completion_offers(shell: Shell, connect: Any, line: str, offered: str) -> None:
+    connect(PARIS)
+    assert offered in shell.shell.complete("", line, len(line))[1]
+
+
+def test_help_names_every_option(shell: Shell) -> None:
+    shown = shell.run("%acs help options").out
+    for option in option_names():
+        assert option in shown
+    assert "%%acs" in shell.run("%acs help").out
+    assert "%%acs" in shell.run("%acs").out
+
+
+def test_a_config_file_sets_defaults(connect: Any) -> None:
+    from traitlets.config import Config
+
+    server = connect(PARIS)
+    made = InteractiveShell(config=Config({"AcsMagics": {"max_tokens": 33, "model": "from-config"}}))
+    made.run_line_magic("load_ext", "acs_jupyter")
+    Shell(made).run("%%acs\nHi")
+    assert (server.requests[-1].json["max_tokens"], server.requests[-1].json["model"]) == (33, "from-config")
+    dispose(made)
+
+
+def test_loading_twice_and_unloading(shell: Shell) -> None:
+    shell.run("%load_ext acs_jupyter")
+    assert "acs" in shell.shell.magics_manager.magics["cell"]
+    shell.run("%unload_ext acs_jupyter")
+    assert "acs" not in shell.shell.magics_manager.magics["cell"]
+    shell.run("%load_ext acs_jupyter")
+    assert "acs" in shell.shell.magics_manager.magics["cell"]

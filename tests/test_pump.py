@@ -1,0 +1,141 @@
+"""The loop that carries runs: awaited, stopped from another thread, interrupted, left to itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from acs_jupyter import AsyncClient, Session, errors
+from acs_jupyter.pump import Handle, Pump
+from acs_jupyter.wire import CompletionRequest
+from tests.support.player import DONE, END, HANG, Player, Step, chunk, frames, head, stream, whole
+
+KEY = "acs-bm-testtest-x"
+
+
+@pytest.fixture
+def pump_for() -> Iterator[object]:
+    pumps: list[Pump] = []
+
+    def make(base: str) -> Pump:
+        pumps.append(Pump(AsyncClient(base, KEY, retries=1)))
+        return pumps[-1]
+
+    yield make
+    for pump in pumps:
+        pump.close()
+
+
+def start(pump: Pump, session: Session) -> Handle:
+    request: CompletionRequest = pump.client.request("Hi", max_tokens=9, stream=True)
+    return pump.start(request, session)
+
+
+def left(server: Player) -> bool:
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        if server.requests and server.requests[0].left_at is not None:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_waiting_folds_here(pump_for) -> None:  # type: ignore[no-untyped-def]
+    session = Session()
+    threads: set[int] = set()
+    session.subscribe(lambda events: threads.add(threading.get_ident()))
+    with Player([stream(*frames(["a", "b"]), DONE)]) as server:
+        got = start(pump_for(server.base), session).wait()
+    assert (got.text, got.outcome) == ("ab", "done")
+    assert threads == {threading.get_ident()}
+
+
+def test_times_are_those_of_the_socket_not_of_the_reader(pump_for) -> None:  # type: ignore[no-untyped-def]
+    with Player(
+        [[head(kind="text/event-stream"), 0.3, *map(chunk, frames(["a", "b"])), chunk(DONE), END]]
+    ) as server:
+        handle = start(pump_for(server.base), Session())
+        time.sleep(0.8)
+        first = handle.wait().time_to_first_token
+    assert first is not None
+    assert 0.3 <= first < 0.6
+
+
+def test_a_refusal_is_raised_with_its_record(pump_for) -> None:  # type: ignore[no-untyped-def]
+    error = {"error": {"code": "model_not_found", "message": "no such model"}}
+    with Player([whole(error, "400 Bad Request")]) as server, pytest.raises(errors.ModelNotFound) as caught:
+        start(pump_for(server.base), Session()).wait()
+    assert caught.value.completion.outcome == "failed"
+
+
+SILENT: list[list[Step]] = [
+    [HANG],  # not even a head
+    stream(*frames(["a", "b"], None), HANG),  # in the middle
+]
+
+
+@pytest.mark.parametrize("played", SILENT, ids=["before the head", "midway"])
+def test_stop_from_another_thread_reaches_a_silent_socket(pump_for, played: list[Step]) -> None:  # type: ignore[no-untyped-def]
+    with Player([played]) as server:
+        handle = start(pump_for(server.base), Session())
+        threading.Timer(0.3, handle.stop).start()
+        began = time.monotonic()
+        got = handle.wait()
+        assert time.monotonic() - began < 1.0
+        assert got.outcome == "stopped"
+        assert got.text == ("ab" if len(played) > 1 else "")
+        assert left(server)
+        assert handle.done
+
+
+def test_stop_at_once_still_leaves_a_record(pump_for) -> None:  # type: ignore[no-untyped-def]
+    with Player([[HANG]]) as server:
+        handle = start(pump_for(server.base), Session())
+        handle.stop()
+        assert handle.wait().outcome == "stopped"
+
+
+def test_a_keyboard_interrupt_keeps_what_came_and_is_raised_again(pump_for) -> None:  # type: ignore[no-untyped-def]
+    with Player([stream(*frames(["a", "b"], None), HANG)]) as server:
+        handle = start(pump_for(server.base), Session())
+        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            handle.wait()
+        assert (handle.completion.text, handle.completion.outcome) == ("ab", "stopped")
+        assert handle.completion.usage.completion_tokens == 2
+        assert left(server)
+
+
+def test_a_detached_run_ends_by_itself(pump_for) -> None:  # type: ignore[no-untyped-def]
+    ended = threading.Event()
+    with Player([stream(*frames(["a", "b"]), DONE)]) as server:
+        handle = start(pump_for(server.base), Session())
+        handle.detach(lambda handle: ended.set())
+        assert ended.wait(5)
+    assert (handle.completion.text, handle.completion.outcome) == ("ab", "done")
+
+
+def test_a_retry_can_be_stopped_while_it_waits(pump_for) -> None:  # type: ignore[no-untyped-def]
+    error = {"error": {"code": "rate_limited", "message": "slow down"}}
+    with Player([whole(error, "429 Too Many Requests", Retry_After="60")]) as server:
+        handle = start(pump_for(server.base), Session())
+        threading.Timer(0.3, handle.stop).start()
+        assert handle.wait().outcome == "stopped"
+        assert len(server.requests) == 1
+
+
+def test_many_runs_share_one_thread(pump_for) -> None:  # type: ignore[no-untyped-def]
+    already = threading.enumerate()
+    with Player([stream(*frames(["a", "b"]), DONE)]) as server:
+        pump = pump_for(server.base)
+        handles = [start(pump, Session()) for _ in range(8)]
+        assert [handle.wait().text for handle in handles] == ["ab"] * 8
+        new = [
+            thread for thread in threading.enumerate() if thread.name == "acs-pump" and thread not in already
+        ]
+        assert len(new) == 1
