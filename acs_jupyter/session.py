@@ -117,7 +117,8 @@ class Session:
 
     def since(self, position: int) -> list[tuple[float, AnyEvent]]:
         """The log from a position on; a session's ``len()`` is the position after the last event."""
-        return list(zip(self._times[position:], self._events[position:], strict=True))
+        events = self._events[position:]  # first: another thread may be between a time and its event
+        return list(zip(self._times[position : position + len(events)], events, strict=True))
 
     def __len__(self) -> int:
         return len(self._events)

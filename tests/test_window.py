@@ -89,7 +89,7 @@ def test_a_remainder_goes_out_though_nothing_more_happens() -> None:
     session.apply([token()])
     assert len(messages) == 1
     assert eventually(lambda: len(messages) == 2)
-    assert messages[1]["events"][0]["tokens"] == [" a"]
+    assert list(messages[1]["events"][0]["tokens"]) == [" a"]
 
 
 def test_the_end_of_a_run_flushes_at_once_and_in_order() -> None:

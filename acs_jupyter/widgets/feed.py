@@ -182,10 +182,14 @@ class Feed:
         return closing
 
     def _holds_all(self) -> bool:
+        """Whether nothing is missing from the nodes of closed runs; those of open ones may be written to now."""
+        mine, theirs = self._mirror, self._session.nodes
         return all(
-            len(self._mirror.nodes[node].tokens) == len(self._session.nodes[node].tokens)
-            and len(self._mirror.nodes[node].text) == len(self._session.nodes[node].text)
-            for node in self._own
+            len(mine.nodes[node].tokens) == len(theirs[node].tokens)
+            and len(mine.nodes[node].text) == len(theirs[node].text)
+            for run in mine.runs.values()
+            if run.outcome != "open"
+            for node in run.nodes
         )
 
     def _take(self) -> bool:
