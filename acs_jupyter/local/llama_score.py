@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .gguf import Head
 
-_FIRST_LOOK = 64
+_FIRST_LOOK = 256
 _LOOKS = (2048, 16_384)
 
 
