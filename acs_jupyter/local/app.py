@@ -21,7 +21,7 @@ from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooL
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
 from .guard import Guard, KeyCheck, log
-from .respond import Streamed, envelope, error_response, while_connected
+from .respond import Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
 from .shape import Answer, encode
 
@@ -124,7 +124,7 @@ class _Routes:
             frames: AsyncIterator[bytes] = self._frames(task, request_id)
             if disturbance is not None:
                 frames = disturbance.stream(frames, request_id)
-            return Streamed(frames, "text/event-stream; charset=utf-8", self._headers())
+            return Streamed(kept_alive(frames), "text/event-stream; charset=utf-8", self._headers())
         if disturbance is not None and disturbance.spoils_json:
             parts = disturbance.json(self._whole(task), request_id)
             return Streamed(parts, disturbance.media_type, self._headers())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +17,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..wire import Capabilities, Model
+from ..wire import Model
 from .engine import Position, Refused, Step, Task
 from .gguf import read_head
+from .llama_load import BATCH, SLOTS, EngineFailure, capabilities, load, spare_threads
 from .llama_reader import ChoiceReader
 from .llama_score import Scorer
 from .llama_wire import ask, sampling
@@ -28,16 +28,6 @@ from .llama_wire import ask, sampling
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
-
-SLOTS = 8
-BATCH = 32
-"""Tokens of a prompt read at a time: small, so that reading a long prompt can be cancelled."""
-FULL_VOCAB_PROMPT = 32
-"""Longest prompt for ``prompt_logprobs=-1``: each position is every token of the vocabulary."""
-
-
-class EngineFailure(Exception):
-    """The engine itself failed; the message holds no text of a prompt."""
 
 
 class LlamaEngine:
@@ -52,7 +42,7 @@ class LlamaEngine:
         self.vocab_size = len(self.head.pieces)
         context = min(context, self.head.context_length or context)
         self._key = secrets.token_urlsafe(24)
-        self._server = _load(path, context, threads or spare_threads(), self._key)
+        self._server = load(path, context, threads or spare_threads(), self._key)
         self._address = self._server.listening_address.split("//", 1)[1]
         self._lines: dict[int, http.client.HTTPConnection] = {}
         self._pool = ThreadPoolExecutor(SLOTS, thread_name_prefix="choice")
@@ -68,7 +58,7 @@ class LlamaEngine:
             gpu_shape="cpu",
             status="live",
             default=True,
-            capabilities=_capabilities(context, self.head.layers),
+            capabilities=capabilities(context, self.head.layers),
         )
 
     @property
@@ -161,6 +151,8 @@ class LlamaEngine:
         """Let running choices end at their next token and drop the model."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._side.shutdown(wait=False, cancel_futures=True)
+        for line in self._lines.values():
+            line.close()
 
     def _counted(self, work: Callable[[], Any]) -> Any:
         with self._lock:
@@ -266,55 +258,6 @@ class LlamaEngine:
         if answer.status != 200:
             raise EngineFailure(f"The engine answered {path} with {answer.status}.")
         return json.loads(data)
-
-
-def spare_threads() -> int:
-    """Threads to compute with: one core less than there are, at most eight.
-
-    The engine's threads wait for each other at every token, so one busy neighbour on a core they need slows
-    all of them. Measured on two cores with one busy process beside: two threads 34 tokens/s, one thread 81.
-    """
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, min(8, cores - 1))
-
-
-def _load(path: Path, context: int, threads: int, key: str) -> Any:
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = str(path)
-    params.n_parallel = SLOTS
-    params.n_ctx = SLOTS * (context + 256)
-    params.kv_unified = False
-    params.n_batch = params.n_ubatch = BATCH
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-    params.cache_ram_mib = 0
-    params.verbosity = 0
-    params.ui = False
-    params.hostnames = ["127.0.0.1"]
-    params.port = 0
-    params.api_keys = [key]
-    try:
-        return xllamacpp.Server(params)
-    except Exception as problem:
-        raise EngineFailure(f"llama.cpp could not load {path.name}.") from problem
-
-
-def _capabilities(context: int, layers: int | None) -> Capabilities:
-    return Capabilities(
-        max_model_len=context,
-        max_logprobs=100,
-        max_output_work_tokens=32_000,
-        max_inflight_per_key=16,
-        max_queued_per_key=64,
-        rate_limit_per_minute=600,
-        logprobs=True,
-        prompt_logprobs=True,
-        prompt_logprobs_full_vocab=True,
-        full_vocab_max_prompt_tokens=FULL_VOCAB_PROMPT,
-        n_layers=layers,
-    )
 
 
 def _short(stem: str) -> str:

@@ -7,6 +7,7 @@ It must not know HTTP.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .engine import Entry, Position
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from .gguf import Head
 
-_FIRST_LOOK = 64
-_SECOND_LOOK = 2048
+_FIRST_LOOK = 256
+_LOOKS = (2048, 16_384)
 
 
 class Cancelled(Exception):
@@ -37,27 +38,43 @@ class Scorer:
 
     def score(self, ids: list[int], top: int, cancelled: threading.Event) -> list[Position | None]:
         """All positions of a prompt; the first has none. ``top`` is the number of ranks wanted."""
-        pieces = Pieces(self._head.pieces, self._head.special)
-        pieces.add(ids[0])
-        result: list[Position | None] = [None]
-        while len(result) < len(ids):
-            start = len(result)
-            end = start
+        seen: list[Sampled] = []
+        while len(seen) < len(ids) - 1:
+            start = end = len(seen) + 1
             while end < len(ids) and self._clean[ids[end]]:
                 end += 1
             found = self._run(ids, start, end, max(top, _FIRST_LOOK), cancelled) if end > start else []
-            if not found:
-                found = [self.look(ids[:start], ids[start], max(top, _FIRST_LOOK))]
-            for sampled in found:
-                self._check(cancelled)
-                result.append(self._position(ids[: len(result)], sampled, top, pieces))
-        return result
+            seen += found or [self.look(ids[:start], ids[start], max(top, _FIRST_LOOK))]
+            self._check(cancelled)
+        ranks = self._ranks(ids, seen, cancelled)
+        pieces = Pieces(self._head.pieces, self._head.special)
+        pieces.add(ids[0])
+        rows = [self._position(sampled, rank, top, pieces) for sampled, rank in zip(seen, ranks, strict=True)]
+        return [None, *rows]
 
-    def look(self, ids: list[int], token: int, top: int) -> Sampled:
-        """A token's log-probability after ``ids`` with the likeliest ones, at least ``top`` of them."""
+    def _ranks(self, ids: list[int], seen: list[Sampled], cancelled: threading.Event) -> list[int]:
+        # From the end: each look shortens what the engine keeps of the prompt, and nothing is read twice.
+        ranks = []
+        for place in range(len(seen) - 1, -1, -1):
+            self._check(cancelled)
+            sampled = seen[place]
+            rank = _rank(sampled)
+            if rank is None:
+                # Of r tokens as likely as this one or likelier, each has at most 1/r: so r <= 1/p.
+                bound = int(math.exp(min(-clamp(sampled.logprob), 20.0))) + 1
+                rank = _rank(self.look(ids[: place + 1], sampled.id, 0, bound)) or len(self._head.pieces)
+            ranks.append(rank)
+        return ranks[::-1]
+
+    def look(self, ids: list[int], token: int, top: int, bound: int | None = None) -> Sampled:
+        """A token's log-probability after ``ids`` with the likeliest ones, at least ``top`` of them.
+
+        ``bound`` is the lowest rank the token can have, when that is known.
+        """
         size = len(self._head.pieces)
-        for probs in (max(top, _SECOND_LOOK), size):
-            seen = self._distribution(ids, min(probs, size))
+        most = size if bound is None else min(size, max(bound + 16, top))
+        for probs in sorted({min(max(top, tier), most) for tier in _LOOKS} | {most, size}):
+            seen = self._distribution(ids, probs)
             for item in seen:
                 if item.id == token:
                     return Sampled(token, item.logprob, seen)
@@ -94,10 +111,7 @@ class Scorer:
         self._stream(ask(ids, 1, probs, **NEUTRAL, logit_bias=[[self._plain, 1000.0]]), on_chunk)
         return seen
 
-    def _position(self, before: list[int], sampled: Sampled, top: int, pieces: Pieces) -> Position:
-        rank = _rank(sampled)
-        if rank is None:
-            rank = _rank(self.look(before, sampled.id, 0)) or len(self._head.pieces)
+    def _position(self, sampled: Sampled, rank: int, top: int, pieces: Pieces) -> Position:
         entries = tuple(
             Entry(item.id, self._name(item.id, pieces.alone(item.id)), clamp(item.logprob), place)
             for place, item in enumerate(sampled.top_logprobs[:top], 1)

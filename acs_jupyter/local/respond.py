@@ -14,7 +14,7 @@ from ..wire import RETRY_AFTER, SHOULD_RETRY, UPSTREAM_ERROR_KIND
 from .shape import encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 
     from starlette.types import Receive, Scope, Send
 
@@ -84,6 +84,32 @@ class Streamed:
             close = getattr(self._body, "aclose", None)
             if close is not None:
                 await close()
+
+
+async def kept_alive(body: AsyncIterator[bytes], silence: float = 5.0) -> AsyncGenerator[bytes]:
+    """The same stream, with a comment whenever nothing came for ``silence`` seconds."""
+    source = aiter(body)
+    coming: asyncio.Future[bytes] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(source))
+            await asyncio.wait({coming}, timeout=silence)
+            if not coming.done():
+                yield b": keepalive\n\n"
+                continue
+            done, coming = coming, None
+            try:
+                part = done.result()
+            except StopAsyncIteration:
+                return
+            yield part
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        close = getattr(body, "aclose", None)
+        if close is not None:
+            await close()
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:

@@ -128,7 +128,8 @@ def _engine(settings: Settings) -> Engine:
         return ScriptedEngine(name=settings.model, rate=settings.rate, context=settings.context or 65_536)
     from .fetch import FetchFailed, cached_model
     from .gguf import NotGguf
-    from .llama import EngineFailure, LlamaEngine
+    from .llama import LlamaEngine
+    from .llama_load import EngineFailure
 
     given = settings.gguf or os.environ.get("ACS_GGUF")
     try:

@@ -124,6 +124,13 @@ def test_first_token_waits(scripted: httpx.Client) -> None:
     assert 0.3 <= time.perf_counter() - start < 0.8
 
 
+def test_silence_is_filled(scripted: httpx.Client) -> None:
+    body = stream(scripted, "ttft=5.3 tokens=3")
+    assert body.startswith(": keepalive\n\ndata: ")
+    assert body.count(": keepalive") == 1
+    assert len(chunks(body.removeprefix(": keepalive\n\n"))) == 3
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_leaving_stops_it(scripted_server: Running, scripted: httpx.Client, streamed: bool) -> None:
     def busy() -> int:
