@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING, NoReturn
 
 from ._version import __version__
@@ -59,15 +60,15 @@ def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="ID", help="the model id that requests name")
     parser.add_argument("--context", type=_positive, metavar="TOKENS", help="prompt and completion together")
     parser.add_argument("--threads", type=_positive, metavar="N", help="CPU threads of the engine")
+    parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input ends")
     parser.add_argument("--rate", type=_rate, default=0.0, help="scripted: tokens a second, 0 for no wait")
 
 
 def _serve(args: argparse.Namespace) -> int:
     from .local.run import BadSetting, Settings, serve
 
-    names = ("gguf", "scripted", "host", "port", "model", "key", "context", "threads", "rate")
     try:
-        return serve(Settings(**{name: getattr(args, name) for name in names}))
+        return serve(Settings(**{item.name: getattr(args, item.name) for item in fields(Settings)}))
     except BadSetting as problem:
         return _refused(problem)
     except KeyboardInterrupt:

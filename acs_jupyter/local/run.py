@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import sys
+import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,6 +42,7 @@ class Settings:
     context: int | None = None
     threads: int | None = None
     rate: float = 0.0
+    until_stdin_closes: bool = False
 
 
 def serve(settings: Settings) -> int:
@@ -85,7 +87,16 @@ def _run(engine: Engine, settings: Settings, key: str, place: socket.socket) -> 
     # uvicorn raises the signal again after its own shutdown; then nothing is left to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
+    if settings.until_stdin_closes:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     Announcing(config).run(sockets=[place])
+
+
+def _end_with_stdin() -> None:
+    """A parent that dies, however it dies, closes the pipe; then this server has nobody to serve."""
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _check_extras(settings: Settings) -> None:
