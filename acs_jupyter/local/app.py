@@ -20,7 +20,8 @@ from ..checks import parse_request
 from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge, UpstreamServerError
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
-from .guard import Guard, KeyCheck, log
+from .guard import Guard, log
+from .keys import KeyCheck
 from .respond import Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
 from .shape import Answer, encode
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from .engine import Engine, Task
     from .faults import Disturbance
+    from .keys import Caller
 
 MAX_BODY = 50 * 2**20
 """Largest request body in bytes; above it stands the 413."""
@@ -90,9 +92,14 @@ class _Routes:
         }
         return _json({"status": "ok", "wrapper": wrapper, "backends": [backend], "degraded_backends": []})
 
+    def _caller(self, request: Request) -> Caller:
+        caller = self._keys.require(request.headers.get("authorization"))
+        request.state.caller = caller
+        return caller
+
     async def models(self, request: Request) -> Response:
         """The one model that is served."""
-        self._keys.require(request.headers.get("authorization"))
+        self._caller(request)
         model: dict[str, Any] = to_builtins(self._engine.model)
         known = {name: value for name, value in model["capabilities"].items() if value is not None}
         model["capabilities"] = known | {"activations": False, "chat_template": None}
@@ -100,7 +107,7 @@ class _Routes:
 
     async def status(self, request: Request) -> Response:
         """Whether a model is warm; here it always is."""
-        self._keys.require(request.headers.get("authorization"))
+        self._caller(request)
         name = request.path_params["name"]
         check_model(self._engine, name)
         return _json({"id": name, "object": "model.status", "warm": True, "boot": None})
@@ -111,7 +118,7 @@ class _Routes:
 
     async def completions(self, request: Request) -> Response | Streamed:
         """A completion as JSON or as a stream."""
-        self._keys.require(request.headers.get("authorization"))
+        self._caller(request)
         parsed = parse_request(await _body(request))
         task = await plan(self._engine, parsed, request.headers)
         disturbance = self._disturb(task) if self._disturb else None
