@@ -42,6 +42,16 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_port, default=8000, help="0 picks a free one (default: %(default)s)")
     parser.add_argument("--key", help="the API key (default: ACS_LOCAL_KEY, else a new one each start)")
+    parser.add_argument(
+        "--data", metavar="FOLDER", help="where jobs are kept (default: ACS_LOCAL_DATA, else memory)"
+    )
+    parser.add_argument(
+        "--job-workers",
+        type=_positive,
+        metavar="N",
+        default=4,
+        help="jobs run at once (default: %(default)s)",
+    )
     parser.set_defaults(run=_serve)
 
 

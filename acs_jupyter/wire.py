@@ -289,7 +289,9 @@ class Job(Struct, frozen=True, kw_only=True):
 def decode_job(data: bytes) -> Job:
     """A job from a body; a field of an unexpected type counts as not told. Raises ``msgspec.DecodeError``."""
     said = msgspec.json.decode(data, type=dict[str, Any])
-    known = {name: value for name, value in said.items() if name in Job.__struct_fields__ and name != "fields"}
+    known = {
+        name: value for name, value in said.items() if name in Job.__struct_fields__ and name != "fields"
+    }
     if "id" not in known:
         known["id"] = said.get("job_id")
     job: Job = msgspec.convert({name: value for name, value in known.items() if _fits(name, value)}, Job)

@@ -7,7 +7,7 @@ Keys, budgets, limits and jobs get modules of their own and are joined here.
 from __future__ import annotations
 
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -21,8 +21,10 @@ from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooL
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
 from .guard import Guard, log
+from .job_routes import JobRoutes, Private
+from .jobs import Done, Jobs
 from .keys import KeyCheck
-from .respond import Streamed, envelope, error_response, kept_alive, while_connected
+from .respond import CutHere, Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
 from .shape import Answer, encode
 
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from ..wire import CompletionRequest
     from .engine import Engine, Task
     from .faults import Disturbance
+    from .job_store import JobStore, Owner
     from .keys import Caller
 
 MAX_BODY = 50 * 2**20
@@ -45,21 +49,30 @@ def create_app(
     *,
     hosts: frozenset[str] | None,
     disturb: Callable[[Task], Disturbance | None] | None = None,
+    store: JobStore | None = None,
+    **job_options: Any,
 ) -> Guard:
-    """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests."""
+    """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests.
+
+    With ``store`` it takes completion jobs, and runs them between the startup and the shutdown of its lifespan;
+    ``job_options`` are those of :class:`Jobs`.
+    """
     routes = _Routes(engine, KeyCheck(key), disturb)
+    jobs = Jobs(store, routes.whole, **job_options) if store else None
     app = Starlette(
+        lifespan=jobs.lifespan if jobs else None,
         routes=[
             Route("/health", routes.health, methods=["GET"]),
             Route("/v1/models", routes.models, methods=["GET"]),
             Route("/v1/models/{name:path}/status", routes.status, methods=["GET"]),
             Route("/v1/completions", routes.completions, methods=["POST"]),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
+            *(JobRoutes(jobs, routes.admit, routes.planned).routes() if jobs else ()),
         ],
         exception_handlers={HTTPException: _http_error, ApiError: _api_error},
     )
     app.router.redirect_slashes = False
-    return Guard(app, hosts)
+    return Guard(Private(app), hosts)
 
 
 class _Routes:
@@ -92,14 +105,15 @@ class _Routes:
         }
         return _json({"status": "ok", "wrapper": wrapper, "backends": [backend], "degraded_backends": []})
 
-    def _caller(self, request: Request) -> Caller:
+    def admit(self, request: Request) -> Caller:
+        """The caller, or the contract's 401."""
         caller = self._keys.require(request.headers.get("authorization"))
         request.state.caller = caller
         return caller
 
     async def models(self, request: Request) -> Response:
         """The one model that is served."""
-        self._caller(request)
+        self.admit(request)
         model: dict[str, Any] = to_builtins(self._engine.model)
         known = {name: value for name, value in model["capabilities"].items() if value is not None}
         model["capabilities"] = known | {"activations": False, "chat_template": None}
@@ -107,7 +121,7 @@ class _Routes:
 
     async def status(self, request: Request) -> Response:
         """Whether a model is warm; here it always is."""
-        self._caller(request)
+        self.admit(request)
         name = request.path_params["name"]
         check_model(self._engine, name)
         return _json({"id": name, "object": "model.status", "warm": True, "boot": None})
@@ -118,7 +132,7 @@ class _Routes:
 
     async def completions(self, request: Request) -> Response | Streamed:
         """A completion as JSON or as a stream."""
-        self._caller(request)
+        self.admit(request)
         parsed = parse_request(await _body(request))
         task = await plan(self._engine, parsed, request.headers)
         disturbance = self._disturb(task) if self._disturb else None
@@ -139,6 +153,25 @@ class _Routes:
         if body is None:
             return Response(status_code=499)  # the client is gone and reads nothing
         return Response(body, headers=self._headers(), media_type="application/json")
+
+    async def planned(self, parsed: CompletionRequest) -> Task:
+        """The task of a request, or the error that stands before any work."""
+        return await plan(self._engine, parsed, {})
+
+    async def whole(self, parsed: CompletionRequest, owner: Owner, request_id: str) -> Done:
+        """A JSON completion for nobody who waits: the work of a job."""
+        task = await self.planned(parsed)
+        disturbance = self._disturb(task) if self._disturb else None
+        page = disturbance.refuse() if disturbance else None
+        if page is not None:
+            return Done(bytes(page.body), {})
+        if disturbance is None or not disturbance.spoils_json:
+            return Done(await self._whole(task), self._headers())
+        body = b""
+        with suppress(CutHere):
+            async for part in disturbance.json(self._whole(task), request_id):
+                body += part
+        return Done(body, self._headers())
 
     async def _whole(self, task: Task) -> bytes:
         try:

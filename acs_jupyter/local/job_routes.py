@@ -5,7 +5,6 @@ Owns paths, the Idempotency-Key, metadata and the statuses of results. It must n
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..checks import beyond_job, job_too_large, parse_request
-from ..errors import ApiError, BadRequest, JobCancelled, JobExpired, JobInterrupted, RequestTooLarge, class_for
+from ..errors import (
+    ApiError,
+    BadRequest,
+    JobCancelled,
+    JobExpired,
+    JobInterrupted,
+    RequestTooLarge,
+    class_for,
+)
 from ..wire import IDEMPOTENCY_KEY, MAX_JOB_BODY, RETRY_AFTER, SHOULD_RETRY
 from .job_store import Owner
 from .respond import error_response
@@ -36,12 +43,15 @@ _VISIBLE = re.compile(r"[!-~]{1,128}")
 
 
 class JobRoutes:
-    """``admit`` refuses a request without a valid key, ``check`` a completion no engine here can run."""
+    """``admit`` refuses a request without a valid key and leaves its caller in ``request.state``.
+
+    ``check`` refuses a completion that no engine here can run.
+    """
 
     def __init__(
         self,
         jobs: Jobs,
-        admit: Callable[[Request], None],
+        admit: Callable[[Request], object],
         check: Callable[[CompletionRequest], Awaitable[Any]],
     ) -> None:
         self._jobs, self._admit, self._check = jobs, admit, check
@@ -118,8 +128,7 @@ class Private:
 
 def owner_of(request: Request) -> Owner:
     """Whose request it is: exactly one API key. The one place that says how a key is known here."""
-    _, _, key = request.headers.get("authorization", "").partition(" ")
-    return Owner(hashlib.sha256(key.strip().encode("utf-8", "surrogatepass")).hexdigest())
+    return Owner(request.state.caller.id)
 
 
 def described(row: Row, limits: Limits) -> dict[str, Any]:

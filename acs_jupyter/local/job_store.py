@@ -286,7 +286,12 @@ class JobStore:
         active = "status IN ('queued', 'running')"
         caps = (
             (limits.active_per_key, "active jobs of this key", f"{active} AND owner = ?", owner.key),
-            (limits.active_per_account, "active jobs of this account", f"{active} AND account = ?", owner.account),
+            (
+                limits.active_per_account,
+                "active jobs of this account",
+                f"{active} AND account = ?",
+                owner.account,
+            ),
             (limits.active, "active jobs", f"{active} AND ? IS NOT NULL", owner.key),
             (limits.stored_per_account, "stored jobs of this account", "account = ?", owner.account),
             (limits.stored, "stored jobs", "? IS NOT NULL", owner.key),

@@ -14,12 +14,13 @@ import asyncio
 import hashlib
 import sqlite3
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -30,7 +31,7 @@ from .guard import log
 from .job_store import End, JobStore, New, Owner, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator
 
 T = TypeVar("T")
 
@@ -50,12 +51,11 @@ class Done:
     usage_pending: bool = False
 
 
-class Work(Protocol):
-    """Runs one request to its end as a JSON request would; raises :class:`ApiError` for every other outcome."""
+Work = Callable[[CompletionRequest, Owner, str], Awaitable[Done]]
+"""Runs one request (for its owner, under its request id) as a JSON request would be run.
 
-    async def __call__(self, request: CompletionRequest, owner: Owner, request_id: str) -> Done:
-        """The answer; cancelling it ends the work behind it."""
-        ...
+Raises :class:`ApiError` for every other outcome; cancelling it ends the work behind it.
+"""
 
 
 class Jobs:
@@ -119,6 +119,15 @@ class Jobs:
         return row
 
     # -- the worker -------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lifespan(self, _: object) -> AsyncIterator[None]:
+        """Runs jobs while an application serves."""
+        self.start()
+        try:
+            yield
+        finally:
+            await self.stop()
 
     def start(self) -> None:
         """Begin to run what is queued."""

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .job_store import JobStore
 
 EXTRA = "pip install 'acs-jupyter[local]'"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -43,6 +45,8 @@ class Settings:
     threads: int | None = None
     rate: float = 0.0
     until_stdin_closes: bool = False
+    data: str | None = None
+    job_workers: int = 4
 
 
 def serve(settings: Settings) -> int:
@@ -52,15 +56,19 @@ def serve(settings: Settings) -> int:
     place = _bind(settings)
     with place:
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-        engine = _engine(settings)
+        store = _job_store(settings)
         try:
-            _run(engine, settings, key, place)
+            engine = _engine(settings)
+            try:
+                _run(engine, settings, key, place, store)
+            finally:
+                engine.close()
         finally:
-            engine.close()
+            store.close()
     return 0
 
 
-def _run(engine: Engine, settings: Settings, key: str, place: socket.socket) -> None:
+def _run(engine: Engine, settings: Settings, key: str, place: socket.socket, store: JobStore) -> None:
     import uvicorn
 
     from .app import create_app
@@ -68,12 +76,19 @@ def _run(engine: Engine, settings: Settings, key: str, place: socket.socket) -> 
     from .guard import LOOPBACK
 
     hosts = LOOPBACK if settings.host in _LOOPBACK else None
-    app = create_app(engine, key, hosts=hosts, disturb=Faults() if settings.scripted else None)
+    app = create_app(
+        engine,
+        key,
+        hosts=hosts,
+        disturb=Faults() if settings.scripted else None,
+        store=store,
+        workers=settings.job_workers,
+    )
     config = uvicorn.Config(
         app,
         log_level="critical",
         access_log=False,
-        lifespan="off",
+        lifespan="on",
         server_header=False,
         timeout_graceful_shutdown=1,
     )
@@ -151,6 +166,17 @@ def _engine(settings: Settings) -> Engine:
     except OSError as problem:
         raise BadSetting(f"The model file {given} cannot be read: {problem.strerror}.") from None
     except (FetchFailed, NotGguf, EngineFailure) as problem:
+        raise BadSetting(str(problem)) from None
+
+
+def _job_store(settings: Settings) -> JobStore:
+    """Jobs on disk with a data folder, else in memory: prompts are written down only when somebody said where."""
+    from .job_store import JobStore, StoreBusy
+
+    folder = settings.data or os.environ.get("ACS_LOCAL_DATA")
+    try:
+        return JobStore(Path(folder).expanduser() if folder else None, time.time())
+    except StoreBusy as problem:
         raise BadSetting(str(problem)) from None
 
 
