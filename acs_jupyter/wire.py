@@ -286,14 +286,17 @@ class Job(Struct, frozen=True, kw_only=True):
     fields: dict[str, Any] = {}
 
 
-def decode_job(data: bytes) -> Job:
-    """A job from a body; a field of an unexpected type counts as not told. Raises ``msgspec.DecodeError``."""
+def decode_job(data: bytes, job_id: str | None = None) -> Job:
+    """A job from a body; a field of an unexpected type counts as not told. Raises ``msgspec.DecodeError``.
+
+    ``job_id`` is the id when the body does not repeat it.
+    """
     said = msgspec.json.decode(data, type=dict[str, Any])
     known = {
         name: value for name, value in said.items() if name in Job.__struct_fields__ and name != "fields"
     }
     if "id" not in known:
-        known["id"] = said.get("job_id")
+        known["id"] = said.get("job_id", job_id)
     job: Job = msgspec.convert({name: value for name, value in known.items() if _fits(name, value)}, Job)
     return msgspec.structs.replace(job, fields=said)
 

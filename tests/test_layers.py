@@ -13,12 +13,13 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 FLOORS = [
     {"_version", "errors", "wire", "sse"},
     {"checks", "failures", "events", "intents"},
-    {"session", "options"},
+    {"session", "options", "job_terms"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
-    {"connection", "streams", "widgets.base"},
+    {"connection", "streams", "job_flow", "job_record", "widgets.base"},
+    {"jobs"},
     {"client", "widgets.live"},
-    {"pump"},
+    {"pump", "job_command"},
     {"notebook"},
     {"display"},
     {"magics"},
@@ -34,6 +35,9 @@ PURE = {
     "session",
     "exchange",
     "completion",
+    "job_flow",
+    "job_record",
+    "job_terms",
 }
 FOREIGN_TO_PURE = {
     "httpx",
