@@ -63,6 +63,42 @@ def _add_demo(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(run=_demo)
 
 
+def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "jobs",
+        help="submit, find and read completion jobs",
+        epilog="Exit codes: 0 the job succeeded (or the question was answered), 1 it failed or could not be asked, "
+        "2 bad input, 3 it has not ended yet, 4 it was cancelled, 5 it was interrupted, 6 its content is gone.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    run = actions.add_parser(
+        "run",
+        help="submit a job, or find the one this request already has, wait, and print the text",
+        description="Safe to run again: the same request finds its job instead of paying twice.",
+        epilog=parser.epilog,
+    )
+    run.add_argument("--model", required=True, metavar="ID")
+    run.add_argument("--prompt", required=True, metavar="TEXT", help="'-' reads standard input")
+    run.add_argument("--max-tokens", required=True, type=_positive, metavar="N")
+    run.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other field; VALUE is JSON"
+    )
+    run.add_argument("--idempotency-key", metavar="KEY", help="default: made from the request's content")
+    run.add_argument("--tag", help="sets jobs with equal requests apart")
+    run.add_argument("--deadline", type=_rate, metavar="SECONDS", help="stop waiting; the job goes on")
+    for name, what in (("show", "how a job stands"), ("result", "what a job gave"), ("cancel", "end a job")):
+        action = actions.add_parser(name, help=what, epilog=parser.epilog)
+        action.add_argument("id", metavar="ID")
+    for action in actions.choices.values():
+        action.add_argument("--json", action="store_true", help="print one JSON object")
+    reconcile = actions.add_parser(
+        "reconcile", help="local server, stopped: say that the usage of interrupted jobs has been settled"
+    )
+    reconcile.add_argument("id", metavar="ID", nargs="?", help="default: all of them")
+    reconcile.add_argument("--data", metavar="FOLDER", help="default: ACS_LOCAL_DATA")
+    parser.set_defaults(run=_jobs)
+
+
 def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--gguf", metavar="FILE", help="a model file (default: ACS_GGUF, else SmolLM2-135M)")
@@ -95,6 +131,24 @@ def _demo(args: argparse.Namespace) -> int:
         return _refused(problem)
 
 
+def _jobs(args: argparse.Namespace) -> int:
+    if args.action == "reconcile":
+        return _reconcile(args)
+    from .job_command import run
+
+    return run(args)
+
+
+def _reconcile(args: argparse.Namespace) -> int:
+    from .local.job_store import StoreBusy, reconcile
+
+    try:
+        print(f"{reconcile(args.data, args.id)} settled")
+    except StoreBusy as problem:
+        return _refused(problem)
+    return 0
+
+
 def _refused(problem: Exception) -> int:
     print(f"acs-jupyter: {problem}", file=sys.stderr)
     return 2
@@ -118,8 +172,8 @@ def _rate(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens a second")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to a thousand million")
     return value
 
 
-COMMANDS = (_add_serve, _add_demo)
+COMMANDS = (_add_serve, _add_demo, _add_jobs)

@@ -11,6 +11,7 @@ idempotency key finds the same job.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -218,6 +219,10 @@ class Outcome(Flow):
         else:
             self._how_it_stands(status, headers, content)
 
+    @property
+    def _request_id(self) -> str | None:
+        return self.job.request_id if self.job else None
+
     def _question(self) -> Ask:
         path = path_of(self._id)
         return Ask("GET", path + "/result" if self._asking_result else path)
@@ -225,6 +230,11 @@ class Outcome(Flow):
     def _result(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         if status == 202:
             self._went_well()
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                told = wire.decode_job(
+                    content, self._id
+                )  # a body is a kindness here: it may say how far it is
+                self.job = msgspec.structs.replace(told, request_id=told.request_id or self._request_id)
             error = error_of(status, headers, b"")
             if self._once:
                 self._end(pending(self.job, None))

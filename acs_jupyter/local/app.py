@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ..wire import CompletionRequest
     from .engine import Engine, Task
     from .faults import Disturbance
-    from .job_store import JobStore, Owner
+    from .job_store import JobStore
+    from .job_values import Owner
     from .keys import Caller
 
 MAX_BODY = 50 * 2**20

@@ -24,7 +24,7 @@ from ..errors import (
     class_for,
 )
 from ..wire import IDEMPOTENCY_KEY, MAX_JOB_BODY, RETRY_AFTER, SHOULD_RETRY
-from .job_store import Owner
+from .job_values import Owner
 from .respond import error_response
 from .shape import encode
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ..wire import CompletionRequest
-    from .job_store import Limits, Row
+    from .job_values import Limits, Row
     from .jobs import Jobs
 
 PATH = "/v1/completion-jobs"

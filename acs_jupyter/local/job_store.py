@@ -1,7 +1,7 @@
 """Completion jobs on disk: one SQLite file that one server holds.
 
-Owns the table, every change of a job's state (each one transaction), the caps and the retention times. It must not
-know HTTP, engines or who runs a job. Times come in from outside; nothing here reads a clock.
+Owns the table, every change of a job's state (each one transaction), the caps and the retention times.
+It must not know HTTP, engines or who runs a job. Times come in from outside; nothing here reads a clock.
 
 A prompt is stored until its job ends, a result until its time is over; both are then overwritten on disk. Of keys
 and idempotency keys there are hashes only.
@@ -12,18 +12,18 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import JobConflict, JobLimitReached, JobNotFound, JobStoreFull
+from .job_values import End, Limits, New, Owner, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 FILE = "jobs.db"
-ACTIVE = ("queued", "running")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -53,83 +53,6 @@ CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs (status, seq);
 
 class StoreBusy(Exception):
     """Another server holds the file, or it cannot be opened; the message is one line."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much is kept, how long (seconds), and how large a result may be (bytes)."""
-
-    active_per_key: int = 8
-    active_per_account: int = 32
-    active: int = 128
-    stored_per_account: int = 100
-    stored: int = 1000
-    queue_time: float = 24 * 3600.0
-    content_time: float = 24 * 3600.0
-    record_time: float = 7 * 24 * 3600.0
-    result_bytes: int = 2 * 2**20
-
-
-@dataclass(frozen=True)
-class Owner:
-    """Whose a job is: the hash or id of exactly one API key, and the account behind it."""
-
-    key: str
-    account: str = "local"
-
-
-@dataclass(frozen=True)
-class New:
-    """A job to be stored."""
-
-    id: str
-    owner: Owner
-    idempotency: str
-    fingerprint: str
-    request_id: str
-    model: str
-    request: bytes
-
-
-@dataclass(frozen=True)
-class Row:
-    """A stored job. Times are seconds since the epoch; ``result`` is the body behind ``outcome``."""
-
-    seq: int
-    id: str
-    owner: str
-    account: str
-    idempotency: str
-    fingerprint: str
-    request_id: str
-    model: str
-    status: str
-    cancel_requested: bool
-    usage_pending: bool
-    created: float
-    started: float | None
-    ended: float | None
-    content_gone: bool
-    request: bytes | None
-    outcome: int | None
-    result: bytes | None
-    headers: str | None
-
-    @property
-    def ended_for_good(self) -> bool:
-        """Whether nothing more happens to it."""
-        return self.status not in ACTIVE
-
-
-@dataclass(frozen=True)
-class End:
-    """How a job ended: state, HTTP status, body (a completion, or an error's code and message) and headers."""
-
-    status: str
-    outcome: int
-    result: bytes
-    headers: dict[str, str]
-    usage_pending: bool = False
 
 
 class JobStore:
@@ -310,6 +233,24 @@ class JobStore:
         for name in ("cancel_requested", "usage_pending", "content_gone"):
             row[name] = bool(row[name])
         return Row(**row)
+
+
+def reconcile(folder: str | None, job: str | None) -> int:
+    """The same for a server that does not run, by its data folder (default: ``ACS_LOCAL_DATA``)."""
+    place = folder_of(folder)
+    if place is None or not (place / FILE).exists():
+        raise StoreBusy("There is no data folder with jobs: name it with --data or ACS_LOCAL_DATA.")
+    store = JobStore(place, time.time())
+    try:
+        return store.reconcile(job)
+    finally:
+        store.close()
+
+
+def folder_of(given: str | None) -> Path | None:
+    """The data folder that was given, or the environment's, or ``None``."""
+    folder = given or os.environ.get("ACS_LOCAL_DATA")
+    return Path(folder).expanduser() if folder else None
 
 
 def _wait(what: str) -> float | None:

@@ -28,7 +28,8 @@ from ..checks import parse_request
 from ..errors import ApiError, JobCancelled, JobInterrupted, JobResultTooLarge, UpstreamServerError, class_for
 from ..wire import Answer, CompletionRequest, ErrorInfo, decode_answer, encode_request, request_fields
 from .guard import log
-from .job_store import End, JobStore, New, Owner, Row
+from .job_store import JobStore
+from .job_values import End, New, Owner, Row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

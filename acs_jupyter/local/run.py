@@ -171,11 +171,10 @@ def _engine(settings: Settings) -> Engine:
 
 def _job_store(settings: Settings) -> JobStore:
     """Jobs on disk with a data folder, else in memory: prompts are written down only when somebody said where."""
-    from .job_store import JobStore, StoreBusy
+    from .job_store import JobStore, StoreBusy, folder_of
 
-    folder = settings.data or os.environ.get("ACS_LOCAL_DATA")
     try:
-        return JobStore(Path(folder).expanduser() if folder else None, time.time())
+        return JobStore(folder_of(settings.data), time.time())
     except StoreBusy as problem:
         raise BadSetting(str(problem)) from None
 
