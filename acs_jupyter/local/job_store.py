@@ -64,8 +64,9 @@ class JobStore:
     def __init__(self, folder: Path | None, now: float, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self._db = _open(folder)
+        self._dropped = True
         with self._change():
-            self._db.execute(
+            self._drop(
                 "UPDATE jobs SET status = 'interrupted', ended = ?, request = NULL WHERE status = 'running'",
                 (now,),
             )
@@ -112,7 +113,7 @@ class JobStore:
             self._retire(now)
             row = self._owned(owner, job)
             if row.status == "queued":
-                self._db.execute(
+                self._drop(
                     "UPDATE jobs SET status = 'cancelled', cancel_requested = 1, ended = ?, request = NULL"
                     " WHERE id = ?",
                     (now, job),
@@ -138,7 +139,7 @@ class JobStore:
     def finish(self, job: str, end: End, now: float) -> None:
         """Write how a running job ended; a job in any other state stays as it is."""
         with self._change():
-            self._db.execute(
+            self._drop(
                 "UPDATE jobs SET status = ?, outcome = ?, result = ?, headers = ?, usage_pending = ?, ended = ?,"
                 " request = NULL WHERE id = ? AND status = 'running'",
                 (
@@ -147,11 +148,12 @@ class JobStore:
             )  # fmt: skip
 
     def retire(self, now: float) -> None:
-        """Apply the retention times; everything above does so too, for what it looks at."""
+        """Apply the retention times, and wipe from the files what was dropped since the last time."""
         with self._change():
-            gone = self._retire(now)
-        if gone:
+            self._retire(now)
+        if self._dropped:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._dropped = False
 
     def reconcile(self, job: str | None = None) -> int:
         """Say that the usage of interrupted jobs (one, or all) has been settled; how many that were."""
@@ -175,22 +177,23 @@ class JobStore:
             raise
         self._db.execute("COMMIT")
 
-    def _retire(self, now: float) -> int:
-        limits, run = self.limits, self._db.execute
-        run(
+    def _retire(self, now: float) -> None:
+        limits = self.limits
+        self._drop(
             "UPDATE jobs SET status = 'expired', ended = created + ?, request = NULL, content_gone = 1"
             " WHERE status = 'queued' AND created + ? <= ?",
             (limits.queue_time, limits.queue_time, now),
         )
-        gone = run(
-            "UPDATE jobs SET content_gone = 1, result = NULL, headers = NULL"
-            " WHERE NOT content_gone AND ended + ? <= ?",
+        self._drop(
+            "UPDATE jobs SET content_gone = 1, result = NULL, headers = NULL WHERE NOT content_gone AND ended + ? <= ?",
             (limits.content_time, now),
-        ).rowcount
-        gone += run(
-            "DELETE FROM jobs WHERE ended + ? <= ? AND NOT usage_pending", (limits.record_time, now)
-        ).rowcount
-        return gone
+        )
+        self._drop("DELETE FROM jobs WHERE ended + ? <= ? AND NOT usage_pending", (limits.record_time, now))
+
+    def _drop(self, sql: str, values: tuple[Any, ...]) -> None:
+        # Dropped content is overwritten in the file at once, and still stands in the write-ahead log.
+        if self._db.execute(sql, values).rowcount:
+            self._dropped = True
 
     def _known(self, owner: Owner, idempotency: str, fingerprint: str) -> Row | None:
         row = self._one("SELECT * FROM jobs WHERE owner = ? AND idempotency = ?", owner.key, idempotency)

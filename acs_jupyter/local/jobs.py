@@ -117,6 +117,7 @@ class Jobs:
             work = self._working.get(job)
             if work is not None:
                 work.cancel()
+        self._wake.set()  # what was dropped is wiped from the disk
         return row
 
     # -- the worker -------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ def job_server(
 ) -> Iterator[JobServer]:
     """``options`` are those of ``Jobs``; ``now`` is the first moment of the clock."""
     now = options.pop("now", START)
+    options.setdefault("grace", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as place:
         base = f"http://127.0.0.1:{place.getsockname()[1]}/v1"
         running = JobServer(base, Counting(), now)
