@@ -94,9 +94,10 @@ def _fields(pairs: list[str]) -> dict[str, Any]:
 
 def _print(completion: Completion, as_json: bool) -> None:
     if not as_json:
-        sys.stdout.write(completion.text)
-        print(f"\n{completion!r}" if sys.stdout.isatty() else repr(completion), file=sys.stderr)
+        sys.stdout.buffer.write(completion.text.encode("utf-8", "surrogatepass"))
         sys.stdout.flush()
+        after = "\n" if sys.stdout.isatty() else ""  # the text itself ends where it ends
+        print(f"{after}{_summary(completion)}", file=sys.stderr)
         return
     choices = [
         {"index": c.index, "text": c.text, "finish_reason": c.finish_reason, "stop_reason": c.stop_reason}
@@ -112,6 +113,15 @@ def _print(completion: Completion, as_json: bool) -> None:
         "usage": {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
     }
     print(json.dumps(told, ensure_ascii=False), flush=True)
+
+
+def _summary(completion: Completion) -> str:
+    usage, count = completion.usage, len(completion.choices)
+    more = f" (the first of {count} choices)" if count > 1 else ""
+    tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+    return (
+        f"job {completion.run}: {completion.finish_reason}{more}, {tokens}, request {completion.request_id}"
+    )
 
 
 def _describe(job: Job, as_json: bool) -> None:
