@@ -1,0 +1,214 @@
+"""The desk every request passes: rate, key, place, then deadline and budget; and what it used on its way out.
+
+Owns the order of these checks and one ticket a request. It must not know a particular engine, nor JSON.
+Whatever a request holds is given back when the server is done with it, by the guard's exit stack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from ..errors import DeadlineInfeasible, UpstreamDeadline
+from ..wire import CLAMPED
+from .budget import Budget, Reservation
+from .gate import Gate, Place, Rate
+from .keys import Keys, hashed
+from .ledger import Ledger
+from .respond import while_connected
+from .store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine
+
+    from starlette.requests import Request
+
+    from .engine import Step, Task
+    from .keys import Caller
+
+T = TypeVar("T")
+_BUCKET = 48
+"""Characters of the bearer key that name its bucket; counted before the key is looked at."""
+CLIENT_LEFT = 499
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one key may do. 0 switches off ``starts``, ``reads`` (both a minute), ``window`` and ``window_tokens``.
+
+    ``window``: seconds an answer without streaming may take. ``window_tokens``: tokens a choice can gain in them.
+    ``refuse_infeasible``: whether an explicit ``max_tokens`` above that is refused or just tried.
+    """
+
+    active: int = 16
+    waiting: int = 64
+    starts: int = 600
+    reads: int = 60
+    window: float = 840.0
+    window_tokens: int = 15_600
+    refuse_infeasible: bool = True
+
+
+class Desk:
+    """See the module. ``now`` gives seconds since 1970, ``ticks`` rising seconds."""
+
+    def __init__(
+        self,
+        store: Store,
+        own: str | None,
+        *,
+        own_budget: int = 0,
+        limits: Limits | None = None,
+        now: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.store = store
+        self.keys = Keys(store, own, own_budget)
+        self.ledger = Ledger(store)
+        self.budget = Budget(self.keys, self.ledger, now)
+        self.gate = Gate(self.limits.active, self.limits.waiting)
+        self._starts = Rate(self.limits.starts, ticks)
+        self._reads = Rate(self.limits.reads, ticks)
+
+    @property
+    def capabilities(self) -> dict[str, int | None]:
+        """The limits a client can read beside a model's own."""
+        limits = self.limits
+        return {
+            "max_inflight_per_key": limits.active,
+            "max_queued_per_key": limits.waiting,
+            "rate_limit_per_minute": limits.starts or None,
+        }
+
+    def reader(self, request: Request, what: str) -> Caller:
+        """Who reads ``what``; rate and key are checked."""
+        self._reads.start(what.encode() + _bucket(request))
+        return self._caller(request)
+
+    def starter(self, request: Request) -> Caller:
+        """Who starts work, a completion or a job; rate and key are checked."""
+        self._starts.start(_bucket(request))
+        return self._caller(request)
+
+    def admit(self, request: Request) -> Ticket:
+        """A ticket for a completion: rate, key and a place at the gate. It closes itself with the request."""
+        caller = self.starter(request)
+        ticket = Ticket(self, caller, self.gate.enter(caller.id), request)
+        request.state.leaving.callback(ticket.close)
+        return ticket
+
+    def _caller(self, request: Request) -> Caller:
+        caller = self.keys.require(request.headers.get("authorization"))
+        request.state.caller = caller
+        return caller
+
+
+class Ticket:
+    """One request's passage: its place, what is held for it, and what the engine has made so far."""
+
+    def __init__(self, desk: Desk, caller: Caller, place: Place, request: Request) -> None:
+        self._desk, self._caller, self._place, self._request = desk, caller, place, request
+        self._reservation: Reservation | None = None
+        self._model = ""
+        self._prompt, self._started, self._made = 0, False, 0
+        self.headers: dict[str, str] = {}
+
+    async def turn(self) -> bool:
+        """Wait for the place; ``False`` when the client left meanwhile. The body must have been read."""
+        if self._place.given.is_set():
+            return True
+        return bool(await while_connected(self._request.receive, self._place.given.wait()))
+
+    def reserve(self, task: Task, model: str) -> None:
+        """Check deadline and budget, lower ``task.max_tokens`` to what fits, and hold those tokens."""
+        request = task.request
+        source = "client" if isinstance(request.max_tokens, int) else "default"
+        asked = task.max_tokens
+        timely = asked if request.streamed else self._timely(asked, source)
+        self._prompt = sum(map(len, task.prompts))
+        self._model = model
+        self._reservation = self._desk.budget.reserve(
+            self._caller, prompt=self._prompt, choices=request.choice_count, max_tokens=timely
+        )
+        task.max_tokens = self._reservation.max_tokens
+        reasons = [
+            name for name, cut in (("deadline", timely < asked), ("budget", task.max_tokens < timely)) if cut
+        ]
+        if reasons:
+            self.headers[CLAMPED] = (
+                f"requested={asked},applied={task.max_tokens},reason={'+'.join(reasons)},source={source}"
+            )
+
+    def _timely(self, asked: int, source: str) -> int:
+        limits = self._desk.limits
+        if not limits.window_tokens or asked <= limits.window_tokens:
+            return asked
+        if source == "default":
+            return limits.window_tokens
+        if limits.refuse_infeasible:
+            raise DeadlineInfeasible(
+                f"max_tokens={asked} cannot finish within the request window without stream=true; "
+                f"about {limits.window_tokens} can."
+            )
+        return asked
+
+    async def in_time(self, work: Coroutine[None, None, T]) -> T:
+        """Run work that does not stream; past the window it is ended with :class:`UpstreamDeadline`."""
+        window = self._desk.limits.window
+        try:
+            async with asyncio.timeout(window or None):
+                return await work
+        except TimeoutError:
+            raise UpstreamDeadline(f"The answer was not complete after {window:g} seconds.") from None
+
+    async def counted(self, bursts: AsyncGenerator[list[Step]]) -> AsyncGenerator[list[Step]]:
+        """The same bursts; the first one says that the prompt was read, each step counts its tokens."""
+        try:
+            async for burst in bursts:
+                self._started = True
+                self._made += sum(len(step.tokens) for step in burst)
+                yield burst
+        finally:
+            await bursts.aclose()
+
+    def scored(self) -> None:
+        """The engine has read the prompt."""
+        self._started = True
+
+    def done(self) -> None:
+        """The engine has ended: settle before the client can know."""
+        self._settle(200)
+
+    def failed(self, status: int, *, kept: bool = False) -> None:
+        """The engine failed; what came before counts only when the client has it (``kept``)."""
+        self._settle(status, nothing=not kept)
+
+    def close(self) -> None:
+        """Give back what is still held: the client left, or was refused or told of a failure."""
+        status: int | None = getattr(self._request.state, "status", None)
+        left = status in (None, 200, CLIENT_LEFT)
+        self._settle(CLIENT_LEFT if left else status or CLIENT_LEFT, nothing=not left)
+        self._place.leave()
+
+    def _settle(self, status: int, *, nothing: bool = False) -> None:
+        if self._reservation is None:
+            return
+        counts = self._started and not nothing
+        self._desk.budget.settle(
+            self._reservation,
+            prompt=self._prompt if counts else 0,
+            completion=self._made if counts else 0,
+            status=status,
+            source=("usage" if status == 200 else "cut") if counts else "none",
+            request_id=self._request.state.request_id,
+            endpoint="completions",
+            model=self._model,
+        )
+
+
+def _bucket(request: Request) -> bytes:
+    key = request.headers.get("authorization", "").partition(" ")[2].strip()
+    return hashed(key[:_BUCKET])
