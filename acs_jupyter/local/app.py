@@ -125,7 +125,7 @@ class _Routes:
         """A completion as JSON or as a stream."""
         ticket = self._desk.admit(request)
         body = await _body(request)
-        if not await ticket.turn():
+        if not await ticket.turn(request.receive):
             return Response(status_code=CLIENT_LEFT)
         parsed = parse_request(body)
         task = await plan(self._engine, parsed, request.headers)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import DeadlineInfeasible, UpstreamDeadline
+from ..errors import ApiError, DeadlineInfeasible, UpstreamDeadline
 from ..wire import CLAMPED
 from .budget import Budget, Reservation
 from .gate import Gate, Place, Rate
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from starlette.requests import Request
+    from starlette.types import Receive
 
     from .engine import Step, Task
     from .keys import Caller
+    from .ledger import Source
 
 T = TypeVar("T")
 _BUCKET = 48
@@ -96,9 +98,14 @@ class Desk:
     def admit(self, request: Request) -> Ticket:
         """A ticket for a completion: rate, key and a place at the gate. It closes itself with the request."""
         caller = self.starter(request)
-        ticket = Ticket(self, caller, self.gate.enter(caller.id), request)
-        request.state.leaving.callback(ticket.close)
+        state = request.state
+        ticket = Ticket(self, caller, state.request_id, place=self.gate.enter(caller.id))
+        state.leaving.callback(lambda: ticket.close(getattr(state, "status", None)))
         return ticket
+
+    def ticket(self, caller: Caller, request_id: str, endpoint: str) -> Ticket:
+        """A ticket for work that takes no place at the gate, such as a job's; use it in a ``with`` block."""
+        return Ticket(self, caller, request_id, endpoint=endpoint)
 
     def _caller(self, request: Request) -> Caller:
         caller = self.keys.require(request.headers.get("authorization"))
@@ -107,40 +114,65 @@ class Desk:
 
 
 class Ticket:
-    """One request's passage: its place, what is held for it, and what the engine has made so far."""
+    """One request's passage: its place, what is held for it, and what the engine has made so far.
 
-    def __init__(self, desk: Desk, caller: Caller, place: Place, request: Request) -> None:
-        self._desk, self._caller, self._place, self._request = desk, caller, place, request
+    Settled once, by the first of :meth:`done`, :meth:`failed` and :meth:`close`.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        caller: Caller,
+        request_id: str,
+        *,
+        place: Place | None = None,
+        endpoint: str = "completions",
+    ) -> None:
+        self._desk, self._caller, self._place = desk, caller, place
+        self._request_id, self._endpoint = request_id, endpoint
         self._reservation: Reservation | None = None
         self._model = ""
         self._prompt, self._started, self._made = 0, False, 0
         self.headers: dict[str, str] = {}
 
-    async def turn(self) -> bool:
+    async def turn(self, receive: Receive) -> bool:
         """Wait for the place; ``False`` when the client left meanwhile. The body must have been read."""
-        if self._place.given.is_set():
+        if self._place is None or self._place.given.is_set():
             return True
-        return bool(await while_connected(self._request.receive, self._place.given.wait()))
+        return bool(await while_connected(receive, self._place.given.wait()))
 
-    def reserve(self, task: Task, model: str) -> None:
-        """Check deadline and budget, lower ``task.max_tokens`` to what fits, and hold those tokens."""
+    def reserve(self, task: Task, model: str, *, hurried: bool | None = None) -> None:
+        """Check deadline and budget, lower ``task.max_tokens`` to what fits, and hold those tokens.
+
+        ``hurried``: whether the request window counts; by default it does for answers that do not stream.
+        """
         request = task.request
-        source = "client" if isinstance(request.max_tokens, int) else "default"
-        asked = task.max_tokens
-        timely = asked if request.streamed else self._timely(asked, source)
-        self._prompt = sum(map(len, task.prompts))
-        self._model = model
-        self._reservation = self._desk.budget.reserve(
-            self._caller, prompt=self._prompt, choices=request.choice_count, max_tokens=timely
+        task.max_tokens = self.hold(
+            model=model,
+            prompt=sum(map(len, task.prompts)),
+            choices=request.choice_count,
+            asked=task.max_tokens,
+            chosen=isinstance(request.max_tokens, int),
+            hurried=not request.streamed if hurried is None else hurried,
         )
-        task.max_tokens = self._reservation.max_tokens
-        reasons = [
-            name for name, cut in (("deadline", timely < asked), ("budget", task.max_tokens < timely)) if cut
-        ]
-        if reasons:
-            self.headers[CLAMPED] = (
-                f"requested={asked},applied={task.max_tokens},reason={'+'.join(reasons)},source={source}"
-            )
+
+    def hold(self, *, model: str, prompt: int, choices: int, asked: int, chosen: bool, hurried: bool) -> int:
+        """The same for work that is no task: tokens each choice may take of the ``asked`` ones.
+
+        ``chosen``: whether the client named that number, rather than the server's default.
+        """
+        source = "client" if chosen else "default"
+        timely = self._timely(asked, source) if hurried else asked
+        self._model, self._prompt = model, prompt
+        self._reservation = self._desk.budget.reserve(
+            self._caller, prompt=prompt, choices=choices, max_tokens=timely
+        )
+        applied = self._reservation.max_tokens
+        cuts = {"deadline": timely < asked, "budget": applied < timely}
+        reason = "+".join(name for name, cut in cuts.items() if cut)
+        if reason:
+            self.headers[CLAMPED] = f"requested={asked},applied={applied},reason={reason},source={source}"
+        return applied
 
     def _timely(self, asked: int, source: str) -> int:
         limits = self._desk.limits
@@ -178,33 +210,53 @@ class Ticket:
         """The engine has read the prompt."""
         self._started = True
 
+    def reported(self, prompt: int | None, completion: int) -> None:
+        """What an engine elsewhere says it used so far; ``None``: it read the prompt, as counted here."""
+        self._started = True
+        self._prompt = self._prompt if prompt is None else prompt
+        self._made = completion
+
     def done(self) -> None:
         """The engine has ended: settle before the client can know."""
-        self._settle(200)
+        self._settle(200, "usage" if self._started else "none")
 
     def failed(self, status: int, *, kept: bool = False) -> None:
         """The engine failed; what came before counts only when the client has it (``kept``)."""
-        self._settle(status, nothing=not kept)
+        self._settle(status, "cut" if kept and self._started else "none")
 
-    def close(self) -> None:
-        """Give back what is still held: the client left, or was refused or told of a failure."""
-        status: int | None = getattr(self._request.state, "status", None)
-        left = status in (None, 200, CLIENT_LEFT)
-        self._settle(CLIENT_LEFT if left else status or CLIENT_LEFT, nothing=not left)
-        self._place.leave()
+    def close(self, status: int | None = None) -> None:
+        """Give back what is still held. ``status``: what was answered, ``None`` when nothing was.
 
-    def _settle(self, status: int, *, nothing: bool = False) -> None:
+        A request that was neither done nor failed was refused with that status, or its client left.
+        """
+        if status is None or status < 400 or status == CLIENT_LEFT:
+            self.failed(CLIENT_LEFT, kept=True)
+        else:
+            self.failed(status)
+        if self._place is not None:
+            self._place.leave()
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if isinstance(problem, Exception):
+            self.close(problem.status if isinstance(problem, ApiError) else 500)
+        else:
+            self.close()
+
+    def _settle(self, status: int, source: Source) -> None:
         if self._reservation is None:
             return
-        counts = self._started and not nothing
+        counts = source != "none"
         self._desk.budget.settle(
             self._reservation,
             prompt=self._prompt if counts else 0,
             completion=self._made if counts else 0,
             status=status,
-            source=("usage" if status == 200 else "cut") if counts else "none",
-            request_id=self._request.state.request_id,
-            endpoint="completions",
+            source=source,
+            request_id=self._request_id,
+            endpoint=self._endpoint,
             model=self._model,
         )
 

@@ -91,6 +91,12 @@ class Keys:
             return self._own[1]
         raise Unauthorized("The API key is not valid for this server.")
 
+    def caller(self, key_id: str) -> Caller | None:
+        """The caller of an id, for work that goes on without a request; revoked or not."""
+        for (prefix,) in self._store.rows("SELECT prefix FROM keys WHERE id = ?", key_id):
+            return Caller(key_id, prefix)
+        return self._own[1] if self._own is not None and self._own[1].id == key_id else None
+
     def budget_of(self, caller: Caller) -> int:
         """Tokens a month the caller may use; 0 for no limit."""
         found = self._store.rows("SELECT budget FROM keys WHERE id = ?", caller.id)

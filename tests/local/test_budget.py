@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acs_jupyter import Client
-from acs_jupyter.errors import BudgetExceeded
+from acs_jupyter.errors import BudgetExceeded, UpstreamServerError
 from acs_jupyter.local.budget import Budget, fitting
-from acs_jupyter.local.desk import Limits
+from acs_jupyter.local.desk import Desk, Limits, Ticket
 from acs_jupyter.local.keys import Keys
 from acs_jupyter.local.ledger import Ledger, month_of, read_log
 from acs_jupyter.local.scripted import ScriptedEngine
@@ -450,3 +450,51 @@ def test_nothing_stays_behind(
         assert not budget or served.used(key) <= budget
         assert post(served.client()).status_code == 200
         until(lambda: served.desk.gate.active == 0)
+
+
+# Work without a request of its own
+
+
+def test_a_ticket_for_work_behind_the_counter(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    desk = Desk(store, "my-own-key", limits=Limits(window_tokens=10), now=lambda: 0.0)
+    key = desk.keys.create(budget=100)
+    caller = desk.keys.require(f"Bearer {key}")
+    assert desk.keys.caller(caller.id) == caller
+    own = desk.keys.require("Bearer my-own-key")
+    assert desk.keys.caller(own.id) == own
+    assert desk.keys.caller("nobody") is None
+
+    def hold(ticket: Ticket) -> int:
+        return ticket.hold(model="m", prompt=5, choices=2, asked=20, chosen=True, hurried=False)
+
+    with desk.ticket(caller, "job-1", "completion-jobs") as ticket:
+        assert hold(ticket) == 20
+        assert desk.budget.reserved == 45
+        ticket.reported(7, 30)
+        ticket.done()
+        assert desk.budget.reserved == 0
+    with pytest.raises(BudgetExceeded), desk.ticket(caller, "job-2", "completion-jobs") as ticket:
+        ticket.hold(model="m", prompt=63, choices=1, asked=1, chosen=True, hurried=False)
+
+    def break_down() -> None:
+        with desk.ticket(caller, "job-3", "completion-jobs") as ticket:
+            hold(ticket)
+            ticket.reported(5, 3)
+            raise UpstreamServerError("broken")
+
+    with pytest.raises(UpstreamServerError):
+        break_down()
+    with desk.ticket(caller, "job-4", "completion-jobs") as ticket:  # left in the middle
+        hold(ticket)
+        ticket.reported(None, 3)
+    assert desk.budget.reserved == 0
+    assert [
+        (e.request_id, e.status, e.prompt_tokens, e.completion_tokens) for e in desk.ledger.entries()
+    ] == [
+        ("job-1", 200, 7, 30),
+        ("job-3", 502, 0, 0),
+        ("job-4", 499, 5, 3),
+    ]
+    assert {e.endpoint for e in desk.ledger.entries()} == {"completion-jobs"}
+    store.close()
