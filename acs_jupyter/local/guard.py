@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import ExitStack
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -35,13 +36,16 @@ class Guard:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         request_id = _request_id(headers.get(REQUEST_ID.encode()))
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        state["leaving"] = ExitStack()  # what a request holds is given back here, however it ended
         started = False
 
         async def tagged(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                state["status"] = message["status"]
                 message["headers"] = [*message.get("headers", []), (REQUEST_ID.encode(), request_id.encode())]
             await send(message)
 
@@ -56,6 +60,8 @@ class Guard:
                 raise
             failure = ServerFailure("The server failed; the request id helps to find out why.")
             await error_response(failure, request_id)(scope, receive, tagged)
+        finally:
+            state["leaving"].close()
 
     def _check_host(self, host: str) -> None:
         name = re.sub(r":\d+$", "", host.strip().lower())

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ..wire import CompletionRequest
+    from .desk import Desk
     from .job_values import Limits, Row
     from .jobs import Jobs
 
@@ -43,18 +44,10 @@ _VISIBLE = re.compile(r"[!-~]{1,128}")
 
 
 class JobRoutes:
-    """``admit`` refuses a request without a valid key and leaves its caller in ``request.state``.
+    """``desk`` knows callers and how often they may start; ``check`` refuses a completion that cannot run here."""
 
-    ``check`` refuses a completion that no engine here can run.
-    """
-
-    def __init__(
-        self,
-        jobs: Jobs,
-        admit: Callable[[Request], object],
-        check: Callable[[CompletionRequest], Awaitable[Any]],
-    ) -> None:
-        self._jobs, self._admit, self._check = jobs, admit, check
+    def __init__(self, jobs: Jobs, desk: Desk, check: Callable[[CompletionRequest], Awaitable[Any]]) -> None:
+        self._jobs, self._desk, self._check = jobs, desk, check
 
     def routes(self) -> list[Route]:
         """The routes, to be joined to an application."""
@@ -68,7 +61,8 @@ class JobRoutes:
 
     async def submit(self, request: Request) -> Response:
         """Store a job: 202 when it is new, 200 when it is already there."""
-        owner = self._owner(request)
+        self._desk.starter(request)
+        owner = owner_of(request)
         key = _idempotency_key(request)
         parsed = parse_request(await _small_body(request))
         problem = beyond_job(parsed)
@@ -101,7 +95,7 @@ class JobRoutes:
         return answer
 
     def _owner(self, request: Request) -> Owner:
-        self._admit(request)
+        self._desk.caller(request)
         return owner_of(request)
 
     def _told(self, row: Row, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -13,7 +13,6 @@ from tests.support.job_server import (
     HOUR,
     START,
     JobServer,
-    any_key,
     job_server,
     outcome,
     status,
@@ -193,10 +192,9 @@ def test_every_answer_is_private(http: httpx.Client, shared: JobServer) -> None:
     assert "cache-control" not in http.get("models").headers
 
 
-def test_jobs_belong_to_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    any_key(monkeypatch)
+def test_jobs_belong_to_one_key() -> None:
     with job_server() as server:
-        mine, other = server.client("key-number-one"), server.client("key-number-two")
+        mine, other = server.stranger(), server.client()
         job = submit(mine, "k", "mine").json()["id"]
         outcome(mine, job)
         told = [
@@ -307,20 +305,18 @@ def test_eight_active_jobs_a_key() -> None:
         assert submit(http, "9", "nine").status_code == 202
 
 
-def test_limits_of_account_and_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    any_key(monkeypatch)
+def test_limits_of_account_and_server() -> None:
     with job_server(workers=0) as server:
-        clients = [server.client(f"key-number-{i}") for i in range(5)]
+        clients = [server.stranger() for _ in range(5)]
         for i in range(32):
             assert submit(clients[i % 4], str(i)).status_code == 202
         error = envelope(submit(clients[4], "33"), 429, "job_limit_reached")
         assert "32" in error["message"]
 
 
-def test_a_hundred_stored_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    any_key(monkeypatch)
+def test_a_hundred_stored_jobs() -> None:
     with job_server(workers=0) as server:
-        clients = [server.client(f"key-number-{i}") for i in range(4)]
+        clients = [server.stranger() for _ in range(4)]
         for i in range(100):
             job = submit(clients[i % 4], str(i)).json()["id"]
             clients[i % 4].post(f"completion-jobs/{job}/cancel")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import threading
 import time
@@ -14,17 +13,17 @@ import httpx
 import uvicorn
 
 from acs_jupyter.local.app import create_app
+from acs_jupyter.local.desk import Desk
+from acs_jupyter.local.desk import Limits as DeskLimits
 from acs_jupyter.local.faults import Faults
 from acs_jupyter.local.guard import LOOPBACK
 from acs_jupyter.local.job_store import JobStore
-from acs_jupyter.local.keys import Caller, KeyCheck, bearer
 from acs_jupyter.local.scripted import ScriptedEngine
+from acs_jupyter.local.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
-
-    import pytest
 
     from acs_jupyter.local.engine import Step, Task
     from acs_jupyter.local.job_values import Limits
@@ -52,6 +51,7 @@ class Counting(ScriptedEngine):
 class JobServer:
     base: str
     engine: Counting
+    desk: Desk
     now: float = START
     clients: list[httpx.Client] = field(default_factory=list)
 
@@ -60,21 +60,31 @@ class JobServer:
         self.clients.append(made)
         return made
 
+    def stranger(self, budget: int = 0) -> httpx.Client:
+        """A client with a key of its own."""
+        return self.client(self.desk.keys.create(budget=budget))
+
 
 @contextmanager
 def job_server(
-    folder: Path | None = None, limits: Limits | None = None, **options: Any
+    folder: Path | None = None, limits: Limits | None = None, desk: DeskLimits | None = None, **options: Any
 ) -> Iterator[JobServer]:
     """``options`` are those of ``Jobs``; ``now`` is the first moment of the clock."""
     now = options.pop("now", START)
     options.setdefault("grace", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as place:
         base = f"http://127.0.0.1:{place.getsockname()[1]}/v1"
-        running = JobServer(base, Counting(), now)
+        running = JobServer(base, Counting(), Desk(Store(), KEY, limits=desk or DeskLimits(starts=0)), now)
         app = create_app(
-            running.engine, KEY, hosts=LOOPBACK, disturb=Faults(), store=JobStore(folder, now, limits),
-            clock=lambda: running.now, **options,
-        )  # fmt: skip
+            running.engine,
+            KEY,
+            hosts=LOOPBACK,
+            disturb=Faults(),
+            desk=running.desk,
+            jobs=JobStore(folder, now, limits),
+            clock=lambda: running.now,
+            **options,
+        )
         server = uvicorn.Server(
             uvicorn.Config(app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
         )
@@ -91,16 +101,6 @@ def job_server(
             server.should_exit = True
             thread.join(30)
             assert not thread.is_alive()
-
-
-def any_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every key is valid and a caller of its own."""
-
-    def require(_: KeyCheck, authorization: str | None) -> Caller:
-        known = hashlib.sha256(bearer(authorization).encode()).hexdigest()
-        return Caller(known, known[:8])
-
-    monkeypatch.setattr(KeyCheck, "require", require)
 
 
 def submit(client: httpx.Client, key: str, prompt: Any = "Hello", **fields: Any) -> httpx.Response:
