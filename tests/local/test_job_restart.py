@@ -191,12 +191,26 @@ def test_one_server_a_folder(process: Process) -> None:
         assert "another server holds it" in line
 
 
+def test_the_variables_folder_may_be_taken(tmp_path: Path) -> None:
+    with (
+        serving("--scripted", "--data", str(tmp_path)),
+        serving("--scripted", ACS_LOCAL_DATA=str(tmp_path)) as second,
+    ):
+        with httpx.Client(base_url=second.base + "/", headers=second.auth) as http:
+            assert outcome(http, submit(http, "k").json()["id"]).status_code == 200
+        [line] = second.log
+        assert "another server holds it" in line
+        assert "memory" in line
+
+
 def test_without_a_folder_nothing_is_written_down(tmp_path: Path) -> None:
-    with serving("--scripted", "--key", KEY, HOME=str(tmp_path), TMPDIR=str(tmp_path)) as server:
+    places = {name: str(tmp_path) for name in ("HOME", "TMPDIR", "XDG_DATA_HOME")}
+    with serving("--scripted", ACS_LOCAL_DATA="", **places) as server:
         with httpx.Client(base_url=server.base + "/", headers=server.auth) as http:
-            job = submit(http, "k", "SECRET").json()["id"]
-            assert outcome(http, job).status_code == 200
-        assert list(tmp_path.iterdir()) == []
+            job = submit(http, "SECRET-KEY", "#scripted say=SECRET-ANSWER\nSECRET").json()["id"]
+            assert "SECRET-ANSWER" in outcome(http, job).text
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert not [path for path in files if path.name.startswith("jobs") or b"SECRET" in path.read_bytes()]
 
 
 def test_files_are_private_and_content_leaves_them(tmp_path: Path) -> None:
