@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,6 +83,15 @@ def test_the_same_key_and_request_find_the_job(http: httpx.Client, shared: JobSe
     assert http.post("completion-jobs", content=raw, headers={"Idempotency-Key": "again"}).status_code == 200
     assert shared.engine.begun.count("again") == 1
     assert submit(http, "another", "again").json()["id"] != first.json()["id"]
+
+
+def test_ten_submissions_at_the_same_moment_are_one_job(shared: JobServer) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(lambda _: submit(shared.client(), "at-once", "at once"), range(10)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 9 + [202]
+    [job] = {answer.json()["id"] for answer in answers}
+    assert outcome(shared.client(), job).status_code == 200
+    assert shared.engine.begun.count("at once") == 1
 
 
 @pytest.mark.parametrize("change", [{"prompt": "x"}, {"max_tokens": 5}, {"seed": 1}, {"user": "u"}, {"n": 2}])
