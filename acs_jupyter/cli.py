@@ -119,19 +119,23 @@ def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _limit_arguments(parser: argparse.ArgumentParser) -> None:
     _data_argument(parser)
-    group = parser.add_argument_group("limits", "for each key; 0 is no limit, but for the first two")
-    group.add_argument("--active", type=_positive, default=16, metavar="N", help="requests at once")
-    group.add_argument("--waiting", type=_whole, default=64, metavar="N", help="requests that may wait")
-    group.add_argument("--starts", type=_whole, default=600, metavar="N", help="completions a minute")
-    group.add_argument("--reads", type=_whole, default=60, metavar="N", help="model lists a minute")
-    group.add_argument(
-        "--budget", type=_budget, default=0, metavar="TOKENS", help="the printed key's, monthly"
+    group = parser.add_argument_group("limits of each key")
+    numbers = (
+        ("active", _positive, 16, "requests that run at once"),
+        ("waiting", _whole, 64, "requests that wait for one of these to end"),
+        ("starts", _whole, 600, "completions a minute; 0 for no limit"),
+        ("reads", _whole, 60, "model lists a minute; 0 for no limit"),
+        ("window", _rate, 840.0, "seconds an answer without streaming may take; 0 for no limit"),
+        ("window-tokens", _whole, 15_600, "max_tokens that fit in it; 0 for no limit"),
     )
-    group.add_argument("--window", type=_rate, default=840.0, metavar="SECONDS", help="without streaming")
-    group.add_argument("--window-tokens", type=_whole, default=15_600, metavar="N", help="what fits in it")
+    for name, kind, default, what in numbers:
+        words = f"{what} (default: %(default)g)"
+        group.add_argument(f"--{name}", type=kind, default=default, metavar="N", help=words)
+    words = "of the printed key, in tokens a month (default: no limit)"
+    group.add_argument("--budget", type=_budget, default=0, metavar="TOKENS", help=words)
     group.add_argument(
         "--try-infeasible", dest="refuse_infeasible", action="store_false",
-        help="run an explicit max_tokens above that, instead of refusing it",
+        help="run an explicit max_tokens above --window-tokens, instead of refusing it",
     )  # fmt: skip
 
 

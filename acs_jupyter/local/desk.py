@@ -35,6 +35,8 @@ T = TypeVar("T")
 _BUCKET = 48
 """Characters of the bearer key that name its bucket; counted before the key is looked at."""
 CLIENT_LEFT = 499
+KEPT = 400 * 86_400.0
+"""Seconds that rows of the log are kept; the sums a month stay."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Desk:
         self.store = store
         self.keys = Keys(store, own, own_budget)
         self.ledger = Ledger(store)
+        self.ledger.forget(now() - KEPT)
         self.budget = Budget(self.keys, self.ledger, now)
         self.gate = Gate(self.limits.active, self.limits.waiting)
         self._starts = Rate(self.limits.starts, ticks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -64,6 +65,11 @@ class Ledger:
             log.error("the ledger cannot be written: %s", type(problem).__name__)
             return
         self._unwritten.clear()
+
+    def forget(self, before: float) -> None:
+        """Drop rows that ended before a time, now or another day; the sums stay."""
+        with suppress(sqlite3.Error), self._store.writing() as db:
+            db.execute("DELETE FROM requests WHERE at < ?", (before,))
 
     def used(self, key_id: str, month: str) -> int:
         """Prompt and completion tokens of a key in a month."""

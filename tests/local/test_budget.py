@@ -374,6 +374,20 @@ def test_what_cannot_be_written_still_counts(tmp_path: Path, monkeypatch: pytest
     store.close()
 
 
+def test_old_rows_go_and_sums_stay(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for now in (0.0, 30 * 86_400.0, 410 * 86_400.0):
+        desk = Desk(store, "my-own-key", now=lambda now=now: now)  # type: ignore[misc]
+        caller = desk.keys.require("Bearer my-own-key")
+        with desk.ticket(caller, f"at-{now:g}", "completions") as ticket:
+            ticket.hold(model="m", prompt=1, choices=1, asked=1, chosen=True, hurried=False)
+            ticket.reported(1, 1)
+            ticket.done()
+    assert [entry.request_id for entry in desk.ledger.entries()] == ["at-2.592e+06", "at-3.5424e+07"]
+    assert desk.ledger.used(caller.id, "1970-01") == 4
+    store.close()
+
+
 # Any mix
 
 

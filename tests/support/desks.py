@@ -91,14 +91,15 @@ def counter(
     )
     thread = threading.Thread(target=server.run)
     thread.start()
+    clients: list[httpx.Client] = []
     try:
         until(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
-        running = Counter(f"http://127.0.0.1:{port}/v1", desk, clock, folder)
+        running = Counter(f"http://127.0.0.1:{port}/v1", desk, clock, folder, clients)
         yield running
-        for client in running.clients:
-            client.close()
     finally:
+        for client in clients:
+            client.close()
         server.should_exit = True
         thread.join(10)
         store.close()
