@@ -73,8 +73,7 @@ class LocalServer:
         try:
             found = _first_lines(said, tell)
         except BaseException:
-            process.kill()
-            process.wait()
+            cls(process, "", "").stop()
             raise
         server = cls(process, found["ACS_API_BASE"], found["ACS_API_KEY"])
         atexit.register(server.stop)
