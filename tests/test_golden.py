@@ -10,7 +10,7 @@ import pytest
 
 from acs_jupyter import events as ev
 from acs_jupyter.session import Session
-from acs_jupyter.widgets.outward import merged, plain, trimmed
+from acs_jupyter.widgets.outward import plain, trimmed
 from tests import make_golden as golden
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_saved_session_loads_into_the_same_state(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", golden.names())
 def test_merged_events_fold_into_the_same_state(name: str) -> None:
     events = golden.events_of(name)
-    fewer = merged(events)
+    fewer = ev.merged(events)
     assert len(fewer) <= len(events)
     assert golden.session_of(fewer).state() == golden.session_of(events).state()
 
