@@ -19,7 +19,7 @@ from . import topics
 from .display import make_view
 from .errors import AcsError, InvalidRequest
 from .notebook import CELL_DEFAULTS, Notebook
-from .options import CellOptions, nearest, option_names, parse_cell_line, parse_value
+from .options import CellOptions, nearest, option_names, parse_cell_line, parse_value, setting_names
 
 if TYPE_CHECKING:
     from .completion import Completion
@@ -142,12 +142,13 @@ class AcsMagics(Magics):
         return raw.removesuffix("\n") if len(self._running) > 1 else raw
 
     def complete(self, shell: Any, event: Any) -> list[str]:
-        """Options, models and commands for the completer."""
+        """Options, models, commands, settings and topics for the completer."""
         words = event.line.split()
-        if event.line[:1] == "%" and event.line[:2] != "%%" and len(words) <= 1 + (event.symbol != ""):
-            return COMMANDS
-        before = words[-1] if event.symbol == "" and words else (words[-2] if len(words) > 1 else "")
-        if before in ("-m", "--model"):
+        done = words[:-1] if event.symbol and words else words  # the words before the one being typed
+        if event.line.startswith("%acs"):
+            after = {(): COMMANDS, ("set",): setting_names(), ("help",): topics.names()}
+            return list(after.get(tuple(done[1:]), []))
+        if done and done[-1] in ("-m", "--model"):
             return self._known_models()
         return option_names()
 

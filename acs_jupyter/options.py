@@ -81,6 +81,11 @@ def option_names() -> list[str]:
     return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", "--dry"])
 
 
+def setting_names() -> list[str]:
+    """Every field that ``%acs set`` takes."""
+    return sorted(_CONVERT)
+
+
 def nearest(word: str, known: list[str]) -> str:
     """A sentence that suggests the nearest known word, or ``""``."""
     near = get_close_matches(word, known, n=1, cutoff=0.5)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 from acs_jupyter.magics import exact_body
@@ -277,11 +278,16 @@ def test_several_choices_are_told_apart(shell: Shell, connect: Any) -> None:
         ("%acs ", "local"),
         ("%%acs -m ", "m-default"),
         ("%%acs --model m", "m-first"),
+        ("%acs set te", "temperature"),
+        ("%acs help o", "options"),
     ],
 )
 def test_completion_offers(shell: Shell, connect: Any, line: str, offered: str) -> None:
     connect(PARIS)
-    assert offered in shell.shell.complete("", line, len(line))[1]
+    with provisionalcompleter():
+        for code in (line, f"{line}\nThe prompt"):
+            found = shell.shell.Completer.completions(code, len(line))
+            assert offered in [completion.text for completion in found]
 
 
 def test_help_names_every_option(shell: Shell) -> None:
