@@ -248,11 +248,13 @@ class Completion:
         count = f", {len(run.nodes)} choices" if len(run.nodes) > 1 else ""
         return f"Completion({_short(self.text)!r}{count}, {self.outcome}, {run.completion_tokens} tokens)"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn only when shown
+    def _repr_html_(self) -> str:
+        from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn only when shown
 
-        bundle: dict[str, str] = mimebundle(self.session, self.run)
-        return bundle
+        return static_html(self.session, self.run)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text)
 
 
 def _short(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from acs_jupyter import Completion, Session, events
 from acs_jupyter.checks import build_request
@@ -96,6 +97,14 @@ def test_text_is_what_it_prints_as() -> None:
     got = completion_of("stream_emoji")
     assert f"{got}" == str(got) == got.text
     assert f"{got:>5.3}" == f"{got.text:>5.3}"
+
+
+def test_shown_in_a_notebook_it_is_its_text_and_a_static_view() -> None:
+    got = completion_of("stream_emoji")
+    shown, _ = DisplayFormatter().format(got)
+    assert shown["text/plain"] == got.text
+    assert "<script" not in shown["text/html"]
+    assert "title=" in shown["text/html"]
 
 
 def test_a_fork_continues_or_branches() -> None:
