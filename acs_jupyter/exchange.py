@@ -30,6 +30,7 @@ from .events import (
     opening,
 )
 from .failures import error_from_body, make_error
+from .reader import Reader
 from .wire import Answer, CompletionRequest
 
 KEPT_HEADERS = (wire.CLAMPED, wire.UPSTREAM_MODEL, wire.UPSTREAM_GPU)

@@ -13,6 +13,7 @@ import msgspec
 
 from acs_jupyter import events as ev
 from acs_jupyter import sse, wire
+from acs_jupyter.reader import Reader
 from acs_jupyter.session import Node, Session
 from acs_jupyter.widgets import words
 from acs_jupyter.widgets.packing import pack
@@ -45,7 +46,7 @@ def events_of(name: str) -> list[ev.AnyEvent]:
     """A case as the events of run ``g``."""
     request, status, answers = recorded(name)
     events = ev.opening(RUN, request)
-    reader = ev.Reader(RUN, request)
+    reader = Reader(RUN, request)
     outcome: wire.Outcome = "done"
     for answer in answers:
         if answer.error is not None:

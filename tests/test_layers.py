@@ -13,7 +13,7 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 FLOORS = [
     {"_version", "errors", "wire", "sse"},
     {"checks", "failures", "events", "intents"},
-    {"session", "options"},
+    {"session", "options", "reader"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
     {"connection", "streams", "widgets.base"},
