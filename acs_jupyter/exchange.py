@@ -22,7 +22,6 @@ from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
 from .events import (
     AnyEvent,
     Failed,
-    Reader,
     RunClosed,
     Served,
     Spent,
