@@ -38,11 +38,13 @@ class NotebookView:
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
 
     def close(self) -> None:
-        """Write the copy that is read where no kernel is."""
+        """Write the copy that is read where no kernel is, with the run's record in its metadata."""
+        from .record import KEY, pack_run  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
 
         if self._handle.run in self._session.runs:
-            self._copy.update(mimebundle(self._session, self._handle.run), raw=True)
+            record = {KEY: pack_run(self._session, self._handle.run)}
+            self._copy.update(mimebundle(self._session, self._handle.run), raw=True, metadata=record)
 
     def _obey(self, intent: AnyIntent) -> None:
         if isinstance(intent, Cancel):

@@ -11,12 +11,12 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 
 # Floors, from the ground up: a room imports only from floors below its own (or, within a folder, as allowed).
 FLOORS = [
-    {"_version", "errors", "wire", "sse"},
+    {"_version", "errors", "wire", "sse", "varints"},
     {"checks", "failures", "events", "intents"},
     {"session", "options", "reader"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
-    {"connection", "streams", "widgets.base"},
+    {"connection", "streams", "record", "strip", "widgets.base"},
     {"client", "widgets.live"},
     {"pump"},
     {"notebook"},
