@@ -18,6 +18,8 @@ from .wire import CLAMPED, Clamp, Usage, parse_clamp
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .replay import Replay
+
 MINUS_INFINITY = -9999.0
 """vLLM writes this for a probability of zero, so that JSON stays valid."""
 
@@ -141,7 +143,8 @@ class Completion:
 
     @property
     def _run(self) -> Run:
-        return self.session.runs[self.run]
+        # A run that its thread has not opened yet reads as one of which nothing has come.
+        return self.session.runs.get(self.run) or Run(self.run, {"prompt": ""}, None, self.session.now())
 
     @property
     def choices(self) -> list[Choice]:
@@ -151,7 +154,7 @@ class Completion:
     @property
     def text(self) -> str:
         """The text of the first choice, exactly as it arrived."""
-        return self.choices[0].text
+        return next(iter(self.texts), "")
 
     @property
     def texts(self) -> list[str]:
@@ -161,7 +164,7 @@ class Completion:
     @property
     def tokens(self) -> list[Token]:
         """The tokens of the first choice; see :attr:`Choice.tokens`."""
-        return self.choices[0].tokens
+        return self.choices[0].tokens if self._run.nodes else []
 
     @property
     def prompt(self) -> Any:
@@ -203,7 +206,7 @@ class Completion:
     @property
     def finish_reason(self) -> str | None:
         """That of the first choice."""
-        return self.choices[0].finish_reason
+        return self.choices[0].finish_reason if self._run.nodes else None
 
     @property
     def outcome(self) -> str:
@@ -230,6 +233,12 @@ class Completion:
         """Seconds from sending to the first text."""
         run = self._run
         return None if run.first_token_at is None else run.first_token_at - run.opened_at
+
+    def replay(self, client: Any = None) -> Replay:
+        """Send the same request again and say whether it gives the same; see :mod:`acs_jupyter.replay`."""
+        from .replay import replay  # noqa: PLC0415  # needs a client, which reading a record does not
+
+        return replay(self, client)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a token (or a choice when tokens are not known); see :mod:`acs_jupyter.frames`."""

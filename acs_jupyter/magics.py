@@ -20,6 +20,7 @@ from .display import make_view
 from .errors import AcsError, InvalidRequest
 from .notebook import CELL_DEFAULTS, Notebook
 from .options import CellOptions, nearest, option_names, parse_cell_line, parse_value, setting_names
+from .template import fill
 
 if TYPE_CHECKING:
     from .completion import Completion
@@ -55,6 +56,8 @@ class AcsMagics(Magics):
         with _told_in_one_line():
             options = parse_cell_line(line)
             prompt = exact_body(self._typed(), line, cell)
+            if options.fill:
+                prompt = fill(prompt, self.shell.user_ns)
             if options.dry:
                 print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
                 return

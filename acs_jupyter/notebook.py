@@ -49,7 +49,7 @@ class Notebook:
     _local: LocalServer | None = field(default=None, repr=False)
 
     def run(self, prompt: str, options: CellOptions, keep: Callable[[Completion], None]) -> Completion:
-        """Send a cell and show it until it ends.
+        """Send a cell and show it until it ends, or return at once and let it stream on (``options.background``).
 
         ``keep`` gets the completion as soon as the run is open, so that it is there however the run ends. Raises
         :class:`AcsError`, or ``KeyboardInterrupt`` after what came has been kept and shown.
@@ -61,6 +61,9 @@ class Notebook:
         view = self.make_view()
         view.open(session, handle)
         keep(handle.completion)
+        if options.background:
+            handle.detach(lambda _: view.close())
+            return handle.completion
         try:
             return handle.wait()
         finally:

@@ -39,6 +39,12 @@ HELP: dict[str, str] = {
     "add_special_tokens": "true or false: whether the tokenizer adds BOS",
 }
 
+FLAGS: dict[str, str] = {
+    "--bg": "return at once; the text streams on below the cell",
+    "--fmt": "fill @@{name} in the prompt with the variable's text",
+    "--dry": "show the request and send nothing",
+}
+
 SHORT = {"model": "-m", "n": "-n", "temperature": "-t", "max_tokens": "-k"}
 
 
@@ -49,15 +55,18 @@ class CellOptions:
     fields: dict[str, Any] = field(default_factory=dict)
     name: str | None = None
     dry: bool = False
+    background: bool = False
+    fill: bool = False
 
 
 def parse_cell_line(line: str) -> CellOptions:
     """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
     values = vars(_cell_parser().parse_args(split(line)))
-    name, dry = values.pop("out"), values.pop("dry")
+    name, dry, background, fill = (values.pop(key) for key in ("out", "dry", "bg", "fmt"))
     if name is not None and not name.isidentifier():
         raise InvalidRequest(f"-o {name}: a name for a Python variable is needed, such as -o result.")
-    return CellOptions({key: value for key, value in values.items() if value is not None}, name, dry)
+    fields = {key: value for key, value in values.items() if value is not None}
+    return CellOptions(fields, name, dry, background, fill)
 
 
 def parse_value(name: str, text: str) -> Any:
@@ -78,7 +87,7 @@ def split(line: str) -> list[str]:
 
 def option_names() -> list[str]:
     """Every long option, as completion offers it."""
-    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", "--dry"])
+    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", *FLAGS])
 
 
 def setting_names() -> list[str]:
@@ -119,7 +128,8 @@ def _cell_parser() -> _Parser:
             extra |= {"nargs": "?", "const": True}
         parser.add_argument(*flags, dest=name, help=HELP[name], metavar=name.upper(), **extra)
     parser.add_argument("-o", "--out", metavar="NAME")
-    parser.add_argument("--dry", action="store_true")
+    for flag in FLAGS:
+        parser.add_argument(flag, action="store_true")
     return parser
 
 

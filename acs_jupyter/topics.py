@@ -6,7 +6,7 @@ its options.
 
 from __future__ import annotations
 
-from .options import HELP, SHORT
+from .options import FLAGS, HELP, SHORT
 
 _START = """\
 %%acs [options]            the cell's body is the prompt, exactly as typed; the model continues it
@@ -19,7 +19,8 @@ _START = """\
 
 _PROMPT = """\
 The prompt is everything below the %%acs line, byte for byte: nothing is stripped, filled in or templated.
-To end the prompt in a newline, end the cell in an empty line. For a prompt made in Python:
+To end the prompt in a newline, end the cell in an empty line. With --fmt, @@{name} is filled with the text of a
+variable, and only that: {braces}, $dollars and %percents stay. For a prompt made in Python:
 
     from acs_jupyter import Client
     completion = Client().complete("a\\nb\\n", max_tokens=32)"""
@@ -38,7 +39,7 @@ def _options() -> str:
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
         for name in HELP
     ]
-    rows += [("-o, --out NAME", "store the completion"), ("--dry", "show the request and send nothing")]
+    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items()]
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 

@@ -12,13 +12,13 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 # Floors, from the ground up: a room imports only from floors below its own (or, within a folder, as allowed).
 FLOORS = [
     {"_version", "errors", "wire", "sse", "varints"},
-    {"checks", "failures", "events", "intents"},
+    {"checks", "failures", "events", "intents", "template"},
     {"session", "options", "reader"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
     {"connection", "streams", "record", "strip", "widgets.base"},
     {"client", "widgets.live"},
-    {"pump"},
+    {"pump", "replay"},
     {"notebook"},
     {"display"},
     {"magics"},
@@ -46,7 +46,7 @@ FOREIGN_TO_PURE = {
     "sqlite3",
 }
 # Doors opened only when someone walks through them: a function's own import of a room above, with its reason in code.
-LATE = {("completion", "frames"), ("completion", "widgets.snapshot")}
+LATE = {("completion", "frames"), ("completion", "replay"), ("completion", "widgets.snapshot")}
 
 
 def imports(path: Path, *, top_only: bool = False) -> set[str]:

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -240,6 +241,28 @@ def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> 
     assert json.loads(ran.out)["prompt"] == "{x}"
     assert json.loads(ran.out)["n"] == 2
     assert server.requests == []
+
+
+def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:
+    connect(stream(*frames(["a"], None), 0.5, *frames(["b"]), DONE))
+    began = time.monotonic()
+    ran = shell.run("%%acs -m m --bg -o r\nHi")
+    assert time.monotonic() - began < 0.4
+    assert ran.ok
+    while shell["r"].outcome == "open" and time.monotonic() - began < 5:
+        time.sleep(0.02)
+    assert (shell["r"].text, shell["r"].outcome) == ("ab", "done")
+
+
+def test_filling_is_asked_for(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    shell.run("city = 'Paris'")
+    shell.run("%%acs -m m\n@@{city} {city}")
+    shell.run("%%acs -m m --fmt\n@@{city} {city}")
+    assert [request.json["prompt"] for request in server.requests] == ["@@{city} {city}", "Paris {city}"]
+    ran = shell.run("%%acs -m m --fmt\n@@{ctiy}")
+    assert "Did you mean @@{city}?" in ran.out
+    assert len(server.requests) == 2
 
 
 def test_settings_hold_for_the_cells_that_follow(shell: Shell, connect: Any) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from acs_jupyter import Completion, load
+from acs_jupyter import Client, Completion, load
 from acs_jupyter.record import KEY, pack_run, unpack_run
 from acs_jupyter.strip import WIDGET, strip
 from acs_jupyter.varints import read_varints, varints
 from tests import make_golden as golden
+from tests.support.player import Player, stream
 
 
 def completion_of(name: str) -> Completion:
@@ -113,6 +114,27 @@ def test_stripping_leaves_a_valid_notebook_with_its_texts(tmp_path: Path) -> Non
     assert strip(path, records=True).records == 1
     assert load(path) == []
     assert nbformat.read(path, 4).cells[0].outputs[0].data["text/plain"] == " Paris"
+
+
+def test_a_replay_says_where_the_two_part() -> None:
+    name = "stream_continuous_logprobs_5"
+    raw = (golden.WIRE / f"{name}.response.sse").read_bytes()
+    other = raw.replace(b'"text":" necessary"', b'"text":" other"').replace(
+        b'"tokens":[" necessary"]', b'"tokens":[" other"]'
+    )
+    was = completion_of(name)
+    with Player([stream(raw), stream(other)]) as server, Client(server.base, "acs-bm-test") as client:
+        same, changed = was.replay(client), was.replay(client)
+        assert server.requests[0].json == was.request
+    assert same.equal
+    assert same.same_checkpoint
+    assert str(same) == "equal"
+    assert changed.difference is not None
+    assert changed.difference.position == 2
+    assert changed.difference.was is not None
+    assert changed.difference.now is not None
+    assert (changed.difference.was.text, changed.difference.now.text) == (" necessary", " other")
+    assert "' necessary' (-7.330) became ' other' (-7.330)" in str(changed)
 
 
 def test_varints() -> None:
