@@ -19,13 +19,21 @@ from . import topics
 from .display import make_view
 from .errors import AcsError, InvalidRequest
 from .notebook import CELL_DEFAULTS, Notebook
-from .options import CellOptions, nearest, option_names, parse_cell_line, parse_value, setting_names
+from .options import (
+    CellOptions,
+    nearest,
+    option_names,
+    parse_cell_line,
+    parse_switch,
+    parse_value,
+    setting_names,
+)
 from .template import fill
 
 if TYPE_CHECKING:
     from .completion import Completion
 
-COMMANDS = ["help", "local", "models", "set"]
+COMMANDS = ["doctor", "help", "local", "models", "set"]
 
 
 @magics_class
@@ -66,7 +74,7 @@ class AcsMagics(Magics):
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models | set [NAME [VALUE]] | local | help [TOPIC]``."""
+        """``%acs models | set [NAME [VALUE]] | doctor | local | help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
             if command not in COMMANDS:
@@ -84,9 +92,22 @@ class AcsMagics(Magics):
 
         return models_frame(self.notebook.models())
 
+    def _doctor(self, rest: str) -> Any:
+        from .frames import boundary_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
+
+        measured = self.notebook.doctor()
+        if not measured:
+            print("The last prompt's boundaries are clean: no blank at its end, no \\r\\n, no second BOS.")
+            return None
+        return boundary_frame(measured)
+
     def _set(self, rest: str) -> None:
         name, _, value = rest.partition(" ")
         name = name.replace("-", "_")
+        if name == "notes":
+            self.notebook.show_notes = parse_switch("notes", value.strip())
+            print(f"notes = {'on' if self.notebook.show_notes else 'off'}")
+            return
         defaults = self.notebook.defaults
         if not name:
             print("\n".join(f"{key} = {json.dumps(value)}" for key, value in sorted(defaults.items())))

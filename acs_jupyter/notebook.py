@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .errors import AcsError, NotConfigured
+from .boundary import Note, notes
+from .errors import AcsError, InvalidRequest, NotConfigured
 from .local_process import LocalServer
 from .options import CellOptions
 from .session import Session
@@ -41,6 +42,9 @@ class Notebook:
 
     make_view: Callable[[], View]
     defaults: dict[str, Any] = field(default_factory=lambda: dict(CELL_DEFAULTS))
+    point_out: Callable[[str], None] = print
+    show_notes: bool = True
+    last_prompt: tuple[str, CellOptions] | None = field(default=None, repr=False)
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     _pump: Pump | None = field(default=None, repr=False)
@@ -56,6 +60,10 @@ class Notebook:
         """
         pump = self._connected()
         request = self.request(prompt, options)
+        self.last_prompt = (prompt, options)
+        if self.show_notes:
+            for note in notes(prompt, add_special_tokens=request.add_special_tokens is not False):
+                self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
         session = Session()
         handle = pump.start(request, session)
         view = self.make_view()
@@ -84,6 +92,27 @@ class Notebook:
     def dry(self, prompt: str, options: CellOptions) -> dict[str, Any]:
         """The fields a cell would send; nothing is sent."""
         return request_fields(self.request(prompt, options))
+
+    def doctor(self) -> list[tuple[Note, Completion, Completion]]:
+        """Measure what the boundaries of the last cell's prompt do.
+
+        For each note: the distribution of the next token with the prompt as it is, and without what the note names.
+        Each costs two requests of one token.
+        """
+        if self.last_prompt is None:
+            raise InvalidRequest("There is no prompt yet: run a %%acs cell first.")
+        prompt, options = self.last_prompt
+        kept = {k: v for k, v in options.fields.items() if k in ("model", "add_special_tokens")}
+        one = CellOptions({**kept, "max_tokens": 1, "logprobs": 10, "n": 1, "temperature": 0.0})
+        found = notes(prompt, add_special_tokens=kept.get("add_special_tokens", True))
+        pump = self._connected()
+        return [
+            (
+                note,
+                *(pump.start(self.request(text, one), Session()).wait() for text in (prompt, note.without)),
+            )
+            for note in found
+        ]
 
     def models(self, *, refresh: bool = True) -> list[Model]:
         """The server's models; with ``refresh=False`` those that are known already, if any are."""

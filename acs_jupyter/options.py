@@ -77,6 +77,13 @@ def parse_value(name: str, text: str) -> Any:
         raise InvalidRequest(f"{name}={text!r}: {error}.") from None
 
 
+def parse_switch(name: str, text: str) -> bool:
+    """``on`` or ``off``."""
+    if text.lower() not in ("on", "off"):
+        raise InvalidRequest(f"{name}={text!r}: on or off is needed.")
+    return text.lower() == "on"
+
+
 def split(line: str) -> list[str]:
     """Words of a line, quotes honoured. Raises :class:`InvalidRequest` when a quote is not closed."""
     try:

@@ -12,7 +12,7 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 # Floors, from the ground up: a room imports only from floors below its own (or, within a folder, as allowed).
 FLOORS = [
     {"_version", "errors", "wire", "sse", "varints"},
-    {"checks", "failures", "events", "intents", "template"},
+    {"checks", "failures", "events", "intents", "template", "boundary"},
     {"session", "options", "reader"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},

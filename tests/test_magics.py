@@ -22,6 +22,7 @@ from acs_jupyter.magics import exact_body
 from acs_jupyter.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
 from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
+from tests.support.servers import Running
 
 KEY = "acs-bm-testtest-do-not-show-me"
 MODELS = whole({"data": [{"id": "m-first"}, {"id": "m-default", "default": True}]})
@@ -241,6 +242,43 @@ def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> 
     assert json.loads(ran.out)["prompt"] == "{x}"
     assert json.loads(ran.out)["n"] == 2
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("Hi ", "ends in a space"),
+        ("Hi \t", "ends in 2 blank characters"),
+        ("a\r\nb", "\\r\\n line ends (1)"),
+        ("<|begin_of_text|>Hi", "begins with <|begin_of_text|>"),
+        ("Hi", ""),
+    ],
+)
+def test_boundaries_are_pointed_out_and_nothing_is_repaired(
+    shell: Shell, connect: Any, body: str, words: str
+) -> None:
+    server = connect(PARIS)
+    shown = shell.run(f"%%acs -m m\n{body}").out
+    assert words in shown
+    assert ("note:" in shown) == bool(words)
+    assert server.requests[-1].json["prompt"] == body
+    shell.run("%acs set notes off")
+    assert "note:" not in shell.run(f"%%acs -m m\n{body}").out
+
+
+def test_the_doctor_measures_both_ways(
+    shell: Shell, smollm_server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACS_API_BASE", smollm_server.base)
+    monkeypatch.setenv("ACS_API_KEY", smollm_server.key)
+    assert "run a %%acs cell first" in shell.run("%acs doctor").out
+    shell.run("%%acs --max-tokens 1\nThe capital of France is ")
+    frame = shell.run("%acs doctor").result
+    assert frame["without"].iloc[0] == " Paris"
+    assert frame["probability_without"].iloc[0] > 0.7
+    assert frame["as_is"].iloc[0] != " Paris"
+    shell.run("%%acs --max-tokens 1\nThe capital of France is")
+    assert "clean" in shell.run("%acs doctor").out
 
 
 def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:
