@@ -105,14 +105,11 @@ class Notebook:
         kept = {k: v for k, v in options.fields.items() if k in ("model", "add_special_tokens")}
         one = CellOptions({**kept, "max_tokens": 1, "logprobs": 10, "n": 1, "temperature": 0.0})
         found = notes(prompt, add_special_tokens=kept.get("add_special_tokens", True))
-        pump = self._connected()
-        return [
-            (
-                note,
-                *(pump.start(self.request(text, one), Session()).wait() for text in (prompt, note.without)),
-            )
-            for note in found
-        ]
+
+        def next_token(text: str) -> Completion:
+            return self._connected().start(self.request(text, one), Session()).wait()
+
+        return [(note, next_token(prompt), next_token(note.without)) for note in found]
 
     def models(self, *, refresh: bool = True) -> list[Model]:
         """The server's models; with ``refresh=False`` those that are known already, if any are."""
