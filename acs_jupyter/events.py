@@ -37,10 +37,22 @@ class RunOpened(Event, frozen=True):
     request_id: str | None = None
 
 
+class Origin(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Where a branch leaves another node: it keeps that node's first ``tokens`` tokens, then goes on with ``text``.
+
+    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept.
+    """
+
+    node: str
+    tokens: int = 0
+    text: str = ""
+
+
 class NodeOpened(Event, frozen=True):
     """A node exists. ``choice`` is its place in the run's answer, ``None`` for a prompt.
 
-    ``echo`` says that the server repeats the prompt at the head of this node's text.
+    ``echo`` says that the server repeats the prompt at the head of this node's text. With an ``origin`` the node
+    begins as a copy of another one's beginning, and what the run generates follows that.
     """
 
     node: str
@@ -50,6 +62,7 @@ class NodeOpened(Event, frozen=True):
     text: str = ""
     ids: list[int] | None = None
     echo: bool = False
+    origin: Origin | None = None
 
 
 class Served(Event, frozen=True):
@@ -145,12 +158,17 @@ decode_events = _list_decoder.decode
 
 
 def opening(
-    run: str, request: CompletionRequest, *, parents: list[str] | None = None, request_id: str | None = None
+    run: str,
+    request: CompletionRequest,
+    *,
+    parents: list[str] | None = None,
+    origin: Origin | None = None,
+    request_id: str | None = None,
 ) -> list[AnyEvent]:
     """The events of a request that is about to be sent.
 
     ``parents``: one node a prompt, already in the session, which the choices continue. Without it every
-    prompt becomes a root of its own.
+    prompt becomes a root of its own. ``origin``: what every choice begins with, and where that was.
     """
     opened: list[AnyEvent] = [RunOpened(run, request_fields(request), request_id)]
     roots = parents
@@ -161,7 +179,8 @@ def opening(
             opened.append(NodeOpened(node, run, text=text, ids=ids))
     for index in range(request.choice_count):
         parent = roots[index // request.fan_out]
-        opened.append(NodeOpened(node_of(run, index), run, parent, index, echo=request.echo is True))
+        echo = request.echo is True
+        opened.append(NodeOpened(node_of(run, index), run, parent, index, echo=echo, origin=origin))
     return opened
 
 

@@ -111,13 +111,58 @@ def test_a_fork_continues_or_branches() -> None:
     session = golden.session_of(golden.events_of("stream_continuous_logprobs_5"))
     node = session.runs[golden.RUN].nodes[0]
     tokens = session.nodes[node].tokens
-    assert session.fork(node).prompt == "The old lighthouse keeper" + "".join(tokens)
-    branch = session.fork(node, token=2, replacement=" of", temperature=0.5)
-    assert branch.prompt == "The old lighthouse keeper" + "".join(tokens[:2]) + " of"
-    assert branch.temperature == 0.5
-    assert branch.logprobs == 5
+    assert session.fork(node).request.prompt == "The old lighthouse keeper" + "".join(tokens)
+    branch = session.fork(node, token=2, replacement=" final", temperature=0.5)
+    assert branch.request.prompt == "The old lighthouse keeper" + "".join(tokens[:2]) + " final"
+    assert branch.request.temperature == 0.5
+    assert branch.request.logprobs == 5
+    assert branch.parents == [session.nodes[node].parent]
     with pytest.raises(IndexError, match="64 tokens"):
         session.fork(node, token=64)
+
+
+def test_a_branch_begins_as_a_copy_and_leaves_the_old_one_alone() -> None:
+    session = golden.session_of(golden.events_of("stream_continuous_logprobs_5"))
+    node = session.runs[golden.RUN].nodes[0]
+    before = session.state()["nodes"][node]
+    branch = session.fork(node, token=2, replacement=" final")
+    session.apply(events.opening("b", branch.request, parents=branch.parents, origin=branch.origin))
+    session.apply([events.TokensArrived("b.0", " word", (" word",), (-1.0,), (None,))])
+    new = session.nodes["b.0"]
+    assert new.tokens == [*before["tokens"][:2], " final", " word"]
+    assert new.kept == 3
+    assert new.logprobs[2] == before["top"][2][" final"]
+    assert session.text_to("b.0") == "The old lighthouse keeper" + "".join(new.tokens)
+    assert session.state()["nodes"][node] == before
+    parent = session.nodes[new.parent or ""]
+    assert parent.children == [node, "b.0"]
+
+
+def test_text_without_tokens_is_edited_and_goes_on() -> None:
+    session = golden.session_of(golden.events_of("stream_plain"))
+    node = session.runs[golden.RUN].nodes[0]
+    prompt = session.text_to(session.nodes[node].parent or "")
+    for fork, text in (
+        (session.fork(node), session.nodes[node].text),
+        (session.edit(node, " else"), " else"),
+    ):
+        assert fork.request.prompt == prompt + text
+        session.apply(events.opening(text[:3], fork.request, parents=fork.parents, origin=fork.origin))
+        assert session.nodes[f"{text[:3]}.0"].text == text
+        assert session.nodes[f"{text[:3]}.0"].tokens == []
+
+
+def test_an_echoed_prompt_is_not_sent_twice() -> None:
+    session = golden.session_of(golden.events_of("echo_logprobs_2"))
+    node = session.runs[golden.RUN].nodes[0]
+    assert session.fork(node).request.prompt == session.nodes[node].text
+    assert session.fork(node).request.echo is False
+
+
+def test_a_prompt_of_ids_has_no_text_to_continue() -> None:
+    session = golden.session_of(golden.events_of("tokens_one"))
+    with pytest.raises(ValueError, match="token ids"):
+        session.fork(session.runs[golden.RUN].nodes[0])
 
 
 def test_files_that_are_no_sessions(tmp_path) -> None:  # type: ignore[no-untyped-def]
