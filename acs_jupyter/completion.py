@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from .events import Scored
 from .session import Node, Run, Session
 from .wire import CLAMPED, Clamp, Usage, parse_clamp
 
@@ -81,6 +82,21 @@ class Token(Struct, frozen=True):
         return max(0.0, 1.0 - sum(math.exp(logprob) for logprob in self.top.values()))
 
 
+class PromptToken(Struct, frozen=True):
+    """One token of a prompt, scored: ``prompt_logprobs`` asks for it.
+
+    ``id`` is the token's id in the vocabulary. ``logprob`` (natural) and ``rank`` (1 = most likely) are the model's for
+    this token at this place; ``alternatives`` are the others that were returned, most likely first.
+    """
+
+    position: int
+    id: int
+    text: str
+    logprob: float
+    rank: int | None
+    alternatives: tuple[Alternative, ...]
+
+
 class Choice:
     """One continuation of one prompt."""
 
@@ -110,6 +126,13 @@ class Choice:
         node = self._node
         rows = zip(node.tokens, node.logprobs, node.top, strict=True)
         return [Token(i, text, logprob, top, self.index) for i, (text, logprob, top) in enumerate(rows)]
+
+    @property
+    def prompt_tokens(self) -> list[PromptToken]:
+        """The prompt's tokens from position 1 on, when ``prompt_logprobs`` was asked for; position 0 has no score."""
+        parent = self._node.parent
+        scores = self._session.nodes[parent].scores if parent else None
+        return [_prompt_token(i, entries) for i, entries in enumerate(scores or ()) if entries]
 
     @property
     def logprob(self) -> float | None:
@@ -264,6 +287,13 @@ class Completion:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text)
+
+
+def _prompt_token(position: int, entries: list[Scored]) -> PromptToken:
+    # vLLM puts the real token first in its position, whatever its rank.
+    token, text, logprob, rank = entries[0]
+    others = sorted((Alternative(e[1], e[2]) for e in entries[1:]), key=lambda other: -other.logprob)
+    return PromptToken(position, token, text, logprob, rank, tuple(others))
 
 
 def _short(text: str) -> str:

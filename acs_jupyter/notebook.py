@@ -44,6 +44,7 @@ class Notebook:
     defaults: dict[str, Any] = field(default_factory=lambda: dict(CELL_DEFAULTS))
     point_out: Callable[[str], None] = print
     show_notes: bool = True
+    last: Completion | None = field(default=None, repr=False)
     last_prompt: tuple[str, CellOptions] | None = field(default=None, repr=False)
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -68,7 +69,8 @@ class Notebook:
         handle = pump.start(request, session)
         view = self.make_view()
         view.open(session, handle)
-        keep(handle.completion)
+        self.last = handle.completion
+        keep(self.last)
         if options.background:
             handle.detach(lambda _: view.close())
             return handle.completion
@@ -121,10 +123,15 @@ class Notebook:
                 self._models = client.models()
         return self._models
 
-    def start_local(self, *, tell: Callable[[str], None]) -> LocalServer:
-        """Start the embedded server for this kernel, once, and use it from here on."""
+    def start_local(self, *arguments: str, tell: Callable[[str], None]) -> LocalServer:
+        """Start the embedded server for this kernel, once, and use it from here on.
+
+        With ``arguments`` (those of ``acs-jupyter serve``) a running one is replaced.
+        """
+        if self._local is not None and arguments:
+            self._local.stop()
         if self._local is None or not self._local.alive:
-            self._local = LocalServer.start(tell=tell)
+            self._local = LocalServer.start(*arguments, tell=tell)
         self.base_url, self.api_key = self._local.base, self._local.key
         os.environ["ACS_API_BASE"], os.environ["ACS_API_KEY"] = self._local.base, self._local.key
         return self._local

@@ -45,7 +45,7 @@ FLAGS: dict[str, str] = {
     "--dry": "show the request and send nothing",
 }
 
-SHORT = {"model": "-m", "n": "-n", "temperature": "-t", "max_tokens": "-k"}
+SHORT = {"model": "-m", "n": "-n", "temperature": "-t"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def setting_names() -> list[str]:
 
 def nearest(word: str, known: list[str]) -> str:
     """A sentence that suggests the nearest known word, or ``""``."""
-    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    near = get_close_matches(word, known, n=1, cutoff=0.6)
     return f" Did you mean {near[0]}?" if near else ""
 
 
@@ -115,8 +115,11 @@ class _Parser(argparse.ArgumentParser):
             word = unknown.group(1)
             if not word.startswith("-"):
                 raise InvalidRequest(f"'{word}' is not an option; the prompt goes into the cell's body.")
+            if word in ("-h", "--help"):
+                raise InvalidRequest("`%acs help options` lists the options.")
             key = word.split("=")[0].replace("_", "-")
-            raise InvalidRequest(f"Unknown option {word}.{nearest(key, option_names())}")
+            hint = nearest(key, option_names()) or " `%acs help options` lists them."
+            raise InvalidRequest(f"Unknown option {word}.{hint}")
         raise InvalidRequest(message[0].upper() + message[1:] + ".")
 
 

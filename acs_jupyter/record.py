@@ -63,6 +63,11 @@ def pack_run(session: Session, run: str) -> dict[str, Any]:
     return {"version": VERSION, "run": run, "record": b85encode(packed).decode("ascii")}
 
 
+def record_of(session: Session, run: str) -> dict[str, Any]:
+    """The metadata of an output that shows a run."""
+    return {KEY: pack_run(session, run)}
+
+
 def unpack_run(record: dict[str, Any]) -> Completion:
     """The completion a record holds, in a session of its own. Raises ``ValueError`` when it is none."""
     if not isinstance(record, dict) or record.get("version") != VERSION:

@@ -15,8 +15,11 @@ _START = """\
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
 %acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
+%acs last                  the last completion once more, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
-%acs help TOPIC            topics: {topics}"""
+%acs help TOPIC            topics: {topics}
+
+In a terminal, end a cell with Esc and then Enter; empty lines at its end are no part of the prompt."""
 
 _PROMPT = """\
 The prompt is everything below the %%acs line, byte for byte: nothing is stripped, filled in or templated.
@@ -29,10 +32,12 @@ variable, and only that: {braces}, $dollars and %percents stay. For a prompt mad
 _RESULT = """\
 %%acs -o result stores what came, also when it was stopped. str(result) is the text.
 
-    result.text, result.texts          the first choice's text; all choices' texts
+    result.text, result.texts          the first choice's text (so is str); all choices' texts
     result.tokens[0].alternatives      what the model weighed, most likely first
     result.usage, result.request_id    tokens spent; the id to quote in a bug report
-    result.to_frame()                  one row a token"""
+    result.to_frame()                  one row a token; rank counts what was returned, so the last is a lower bound
+    result.choices[0].prompt_tokens    with --prompt-logprobs: the prompt's own tokens, scored
+    result.replay()                    send it again and say where the two part"""
 
 
 def _options() -> str:

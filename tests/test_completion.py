@@ -76,6 +76,16 @@ def test_text_alone_has_no_tokens_and_a_row_a_choice() -> None:
     assert list(got.to_frame().columns)[:3] == ["choice", "prompt", "text"]
 
 
+def test_a_scored_prompt_reads_token_by_token() -> None:
+    (choice,) = completion_of("prompt_logprobs_5").choices
+    first = choice.prompt_tokens[0]
+    assert (first.position, first.id, first.text, first.rank) == (1, 2365, " quick", 13658)
+    assert first.logprob == pytest.approx(-14.519, abs=1e-3)
+    assert [a.text for a in first.alternatives] == ["-", ",", "\n", "_", " and"]
+    assert choice.prompt.endswith("".join(token.text for token in choice.prompt_tokens)[-20:])
+    assert completion_of("plain").choices[0].prompt_tokens == []
+
+
 def test_an_echoed_prompt_counts_once() -> None:
     got = completion_of("echo")
     node = got.session.runs[got.run].nodes[0]

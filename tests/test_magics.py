@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
 from acs_jupyter.magics import exact_body
 from acs_jupyter.options import option_names, parse_cell_line
@@ -315,6 +316,39 @@ def test_settings_hold_for_the_cells_that_follow(shell: Shell, connect: Any) -> 
     assert "max_tokens = 7" in shell.run("%acs set").out
     shell.run("%%acs --max-tokens 9\nHi")
     assert server.requests[-1].json["max_tokens"] == 9
+
+
+def test_a_setting_is_shown_cleared_and_put_back(shell: Shell) -> None:
+    assert shell.run("%acs set max_tokens").out == "max_tokens = 128\n"
+    assert shell.run("%acs set max_tokens none").out == "max_tokens is not sent\n"
+    assert shell.run("%acs set max_tokens default").out == "max_tokens = 128\n"
+    assert shell.run("%acs set -t 0.5").out == "temperature = 0.5\n"
+    assert "There are: notes, add_special_tokens" in shell.run("%acs set bogus 3").out
+
+
+def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
+    assert "takes nothing more" in shell.run("%acs models foo").out
+    assert "--gguf FILE" in shell.run("%acs local --guf x").out
+    assert "no-such.gguf" in shell.run("%acs local --gguf no-such.gguf").out
+    assert "%acs help options" in shell.run("%%acs --help\nHi").out
+    assert "%acs help options" in shell.run("%%acs --zzzzz\nHi").out
+    assert "Topics: options" in shell.run("%acs help zzz").out
+
+
+def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
+    assert "run a %%acs cell first" in shell.run("%acs last").out
+    connect(PARIS)
+    shell.run("%%acs -m m\nHi")
+    assert shell.run("%acs last").out == " Paris\n"
+
+
+def test_in_a_terminal_the_empty_lines_that_end_a_cell_are_not_sent(connect: Any) -> None:
+    server = connect(PARIS)
+    made = TerminalInteractiveShell()
+    made.run_line_magic("load_ext", "acs_jupyter")
+    Shell(made).run("%%acs -m m\nThe capital\n of France is\n\n")
+    assert server.requests[-1].json["prompt"] == "The capital\n of France is"
+    dispose(made)
 
 
 def test_models_are_listed(shell: Shell, connect: Any) -> None:
