@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
     from .errors import AcsError
+    from .record import load
     from .session import Session
 
 _HOMES = {
@@ -30,6 +31,7 @@ _HOMES = {
     "Completion": "completion",
     "Session": "session",
     "Token": "completion",
+    "load": "record",
 }
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Session",
     "Token",
     "__version__",
+    "load",
     "load_ipython_extension",
     "unload_ipython_extension",
 ]

@@ -91,9 +91,10 @@ def beyond_model(request: CompletionRequest, limits: Capabilities) -> str | None
     if limits.max_model_len is not None and isinstance(request.max_tokens, int):
         ids = sum(len(prompt) for prompt in request.prompts if isinstance(prompt, list))
         if ids + request.max_tokens > limits.max_model_len:
+            beside = f" with {ids} prompt tokens" if ids else ""
             return (
-                f"max_tokens={request.max_tokens} and {ids} prompt tokens exceed this model's "
-                f"max_model_len of {limits.max_model_len}."
+                f"max_tokens={request.max_tokens}{beside} is above this model's max_model_len "
+                f"of {limits.max_model_len}."
             )
     return None
 

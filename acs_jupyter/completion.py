@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from .events import Scored
 from .session import Node, Run, Session
 from .wire import CLAMPED, Clamp, Usage, parse_clamp
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .replay import Replay
 
 MINUS_INFINITY = -9999.0
 """vLLM writes this for a probability of zero, so that JSON stays valid."""
@@ -79,6 +82,21 @@ class Token(Struct, frozen=True):
         return max(0.0, 1.0 - sum(math.exp(logprob) for logprob in self.top.values()))
 
 
+class PromptToken(Struct, frozen=True):
+    """One token of a prompt, scored: ``prompt_logprobs`` asks for it.
+
+    ``id`` is the token's id in the vocabulary. ``logprob`` (natural) and ``rank`` (1 = most likely) are the model's for
+    this token at this place; ``alternatives`` are the others that were returned, most likely first.
+    """
+
+    position: int
+    id: int
+    text: str
+    logprob: float
+    rank: int | None
+    alternatives: tuple[Alternative, ...]
+
+
 class Choice:
     """One continuation of one prompt."""
 
@@ -108,6 +126,13 @@ class Choice:
         node = self._node
         rows = zip(node.tokens, node.logprobs, node.top, strict=True)
         return [Token(i, text, logprob, top, self.index) for i, (text, logprob, top) in enumerate(rows)]
+
+    @property
+    def prompt_tokens(self) -> list[PromptToken]:
+        """The prompt's tokens from position 1 on, when ``prompt_logprobs`` was asked for; position 0 has no score."""
+        parent = self._node.parent
+        scores = self._session.nodes[parent].scores if parent else None
+        return [_prompt_token(i, entries) for i, entries in enumerate(scores or ()) if entries]
 
     @property
     def logprob(self) -> float | None:
@@ -141,7 +166,8 @@ class Completion:
 
     @property
     def _run(self) -> Run:
-        return self.session.runs[self.run]
+        # A run that its thread has not opened yet reads as one of which nothing has come.
+        return self.session.runs.get(self.run) or Run(self.run, {"prompt": ""}, None, self.session.now())
 
     @property
     def choices(self) -> list[Choice]:
@@ -151,7 +177,7 @@ class Completion:
     @property
     def text(self) -> str:
         """The text of the first choice, exactly as it arrived."""
-        return self.choices[0].text
+        return next(iter(self.texts), "")
 
     @property
     def texts(self) -> list[str]:
@@ -161,7 +187,7 @@ class Completion:
     @property
     def tokens(self) -> list[Token]:
         """The tokens of the first choice; see :attr:`Choice.tokens`."""
-        return self.choices[0].tokens
+        return self.choices[0].tokens if self._run.nodes else []
 
     @property
     def prompt(self) -> Any:
@@ -203,7 +229,7 @@ class Completion:
     @property
     def finish_reason(self) -> str | None:
         """That of the first choice."""
-        return self.choices[0].finish_reason
+        return self.choices[0].finish_reason if self._run.nodes else None
 
     @property
     def outcome(self) -> str:
@@ -231,6 +257,12 @@ class Completion:
         run = self._run
         return None if run.first_token_at is None else run.first_token_at - run.opened_at
 
+    def replay(self, client: Any = None) -> Replay:
+        """Send the same request again and say whether it gives the same; see :mod:`acs_jupyter.replay`."""
+        from .replay import replay  # noqa: PLC0415  # needs a client, which reading a record does not
+
+        return replay(self, client)
+
     def to_frame(self) -> pd.DataFrame:
         """One row a token (or a choice when tokens are not known); see :mod:`acs_jupyter.frames`."""
         from .frames import completion_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
@@ -248,11 +280,20 @@ class Completion:
         count = f", {len(run.nodes)} choices" if len(run.nodes) > 1 else ""
         return f"Completion({_short(self.text)!r}{count}, {self.outcome}, {run.completion_tokens} tokens)"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn only when shown
+    def _repr_html_(self) -> str:
+        from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn only when shown
 
-        bundle: dict[str, str] = mimebundle(self.session, self.run)
-        return bundle
+        return static_html(self.session, self.run)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text)
+
+
+def _prompt_token(position: int, entries: list[Scored]) -> PromptToken:
+    # vLLM puts the real token first in its position, whatever its rank.
+    token, text, logprob, rank = entries[0]
+    others = sorted((Alternative(e[1], e[2]) for e in entries[1:]), key=lambda other: -other.logprob)
+    return PromptToken(position, token, text, logprob, rank, tuple(others))
 
 
 def _short(text: str) -> str:

@@ -141,7 +141,10 @@ class Connection:
 def normal_base(base: str) -> str:
     """A base URL that ends in ``/v1``, however it was written. Raises :class:`NotConfigured`."""
     text = base.strip()
-    parts = urlsplit(text if "://" in text else f"https://{text}")
+    if "://" not in text:
+        host = urlsplit(f"//{text}").hostname
+        text = f"{'http' if host in _LOOPBACK else 'https'}://{text}"
+    parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise NotConfigured(
             f"ACS_API_BASE is {base.strip()!r}, which is not an http(s) address.",

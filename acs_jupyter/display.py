@@ -15,12 +15,28 @@ from .notebook import View
 from .session import Session
 
 if TYPE_CHECKING:
+    from .completion import Completion
     from .pump import Handle
 
 
 def make_view(shell: Any) -> View:
     """The view for a shell: widgets where a kernel serves a notebook, else text."""
     return NotebookView() if getattr(shell, "kernel", None) is not None else TextView()
+
+
+def show_copy(shell: Any, completion: Completion) -> None:
+    """Show a completion once more, as a copy that is saved with the notebook; in a terminal, its text."""
+    if getattr(shell, "kernel", None) is None:
+        print(completion)
+        return
+    from IPython.display import display  # noqa: PLC0415  # only in a notebook
+
+    from .record import record_of  # noqa: PLC0415  # packed when shown
+    from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn when shown
+
+    session, run = completion.session, completion.run
+    bundle = {"text/plain": completion.text, "text/html": static_html(session, run)}
+    display(bundle, raw=True, metadata=record_of(session, run))
 
 
 class NotebookView:
@@ -38,11 +54,13 @@ class NotebookView:
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
 
     def close(self) -> None:
-        """Write the copy that is read where no kernel is."""
+        """Write the copy that is read where no kernel is, with the run's record in its metadata."""
+        from .record import record_of  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
 
         if self._handle.run in self._session.runs:
-            self._copy.update(mimebundle(self._session, self._handle.run), raw=True)
+            bundle = mimebundle(self._session, self._handle.run)
+            self._copy.update(bundle, raw=True, metadata=record_of(self._session, self._handle.run))
 
     def _obey(self, intent: AnyIntent) -> None:
         if isinstance(intent, Cancel):

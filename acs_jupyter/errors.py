@@ -59,7 +59,10 @@ class NotConfigured(AcsError):
     """No base URL or no key is known."""
 
     code = "not_configured"
-    advice = "Set ACS_API_BASE and ACS_API_KEY, or run `%acs local` to start the embedded server."
+    advice = (
+        "Set ACS_API_BASE and ACS_API_KEY, or start the embedded server: `%acs local` in a notebook, "
+        "`acs-jupyter serve` in a terminal."
+    )
 
 
 class InvalidRequest(AcsError):
@@ -263,7 +266,7 @@ class NotFound(ApiError):
 
     code = "not_found"
     status = 404
-    advice = "Check the id, and that it was made with this key."
+    advice = "Check ACS_API_BASE; for a job, its id, and that it was made with this key."
 
 
 class HarvestJobNotFound(NotFound):

@@ -1,7 +1,7 @@
 """What happened, in the past tense: the only thing a session is made of.
 
-Owns the event types and the reading of answers into them, one chunk or one whole body at a time.
-It must not know where bytes come from, nor what a session makes of an event. The same types stand in
+Owns the event types, their JSON, and the joining of neighbours. It must not know where events come from
+(``reader.py`` makes them of answers), nor what a session makes of them. The same types stand in
 ``js/src/events.ts``; the golden files in ``tests/data/golden`` keep both sides equal.
 
 A node is a piece of text in the tree. A run is one request: it opens one node for each prompt (its root)
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .wire import Answer, Choice, CompletionRequest, Outcome, PromptLogprob, Usage, request_fields
+from .wire import CompletionRequest, Outcome, request_fields
 
 Top = dict[str, float]
 """Decoded text to natural-log probability: the sampled token and its alternatives."""
@@ -37,10 +37,22 @@ class RunOpened(Event, frozen=True):
     request_id: str | None = None
 
 
+class Origin(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Where a branch leaves another node: it keeps that node's first ``tokens`` tokens, then goes on with ``text``.
+
+    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept.
+    """
+
+    node: str
+    tokens: int = 0
+    text: str = ""
+
+
 class NodeOpened(Event, frozen=True):
     """A node exists. ``choice`` is its place in the run's answer, ``None`` for a prompt.
 
-    ``echo`` says that the server repeats the prompt at the head of this node's text.
+    ``echo`` says that the server repeats the prompt at the head of this node's text. With an ``origin`` the node
+    begins as a copy of another one's beginning, and what the run generates follows that.
     """
 
     node: str
@@ -50,6 +62,7 @@ class NodeOpened(Event, frozen=True):
     text: str = ""
     ids: list[int] | None = None
     echo: bool = False
+    origin: Origin | None = None
 
 
 class Served(Event, frozen=True):
@@ -145,12 +158,17 @@ decode_events = _list_decoder.decode
 
 
 def opening(
-    run: str, request: CompletionRequest, *, parents: list[str] | None = None, request_id: str | None = None
+    run: str,
+    request: CompletionRequest,
+    *,
+    parents: list[str] | None = None,
+    origin: Origin | None = None,
+    request_id: str | None = None,
 ) -> list[AnyEvent]:
     """The events of a request that is about to be sent.
 
     ``parents``: one node a prompt, already in the session, which the choices continue. Without it every
-    prompt becomes a root of its own.
+    prompt becomes a root of its own. ``origin``: what every choice begins with, and where that was.
     """
     opened: list[AnyEvent] = [RunOpened(run, request_fields(request), request_id)]
     roots = parents
@@ -161,99 +179,14 @@ def opening(
             opened.append(NodeOpened(node, run, text=text, ids=ids))
     for index in range(request.choice_count):
         parent = roots[index // request.fan_out]
-        opened.append(NodeOpened(node_of(run, index), run, parent, index, echo=request.echo is True))
+        echo = request.echo is True
+        opened.append(NodeOpened(node_of(run, index), run, parent, index, echo=echo, origin=origin))
     return opened
 
 
 def node_of(run: str, index: int) -> str:
     """The node of a choice."""
     return f"{run}.{index}"
-
-
-class Reader:
-    """One answer to events, a chunk at a time, or the one body of a JSON answer.
-
-    It keeps what a single chunk cannot tell: ``started`` (text has come), ``seen`` (tokens, or pieces where tokens
-    are not known), ``unfinished`` (choices without a finish reason) and ``usage`` (the last :class:`Spent`).
-    """
-
-    def __init__(self, run: str, request: CompletionRequest, *, parents: list[str] | None = None) -> None:
-        self.run = run
-        self._fan_out = request.fan_out
-        self._prompts = parents or [f"{run}.p{i}" for i in range(request.prompt_count)]
-        self._nodes = [node_of(run, index) for index in range(request.choice_count)]
-        self.started = False
-        self.seen = 0
-        self.unfinished = len(self._nodes)
-        self.usage: Spent | None = None
-        self._served = False
-        self._scored: set[str] = set()
-        self._by_choice: dict[int, int] = {}
-        self._by_prompt: dict[int, int] = {}
-        self._prompt_total = 0
-        self._completion_total = 0
-
-    def read(self, answer: Answer, events: list[AnyEvent]) -> None:
-        """Append the events of one stream chunk to ``events``. Raises ``IndexError`` on a choice nobody asked for."""
-        if not self._served:
-            self._served = True
-            events.append(Served(self.run, answer.model or None, answer.id or None))
-        choices = answer.choices or ()
-        for choice in choices:
-            self._read_choice(choice, events)
-        usage = answer.usage
-        if usage is None:
-            return
-        if not choices:
-            self.usage = Spent(self.run, usage.prompt_tokens, usage.completion_tokens)
-        elif len(choices) == 1:
-            self.usage = self._running(choices[0].index, usage)
-        else:
-            return
-        events.append(self.usage)
-
-    def read_body(self, answer: Answer, events: list[AnyEvent]) -> None:
-        """Append the events of a whole JSON body; its usage is final."""
-        usage, answer.usage = answer.usage, None
-        self.read(answer, events)
-        if usage is not None:
-            self.usage = Spent(self.run, usage.prompt_tokens, usage.completion_tokens)
-            events.append(self.usage)
-
-    def _read_choice(self, choice: Choice, events: list[AnyEvent]) -> None:
-        node = self._nodes[choice.index]
-        if choice.prompt_logprobs is not None:
-            self._read_positions(choice, events)
-        lp, text = choice.logprobs, choice.text
-        if lp is not None:
-            tokens = lp.tokens
-            if tokens or text:
-                tops = lp.top_logprobs or (None,) * len(tokens)
-                events.append(TokensArrived(node, text, tokens, lp.token_logprobs, tops))
-                self.started = True
-                self.seen += len(tokens) or 1
-        elif text:
-            events.append(TokensArrived(node, text))
-            self.started = True
-            self.seen += 1
-        if choice.finish_reason is not None:
-            self.unfinished -= 1
-            events.append(Finished(node, choice.finish_reason, choice.stop_reason))
-
-    def _read_positions(self, choice: Choice, events: list[AnyEvent]) -> None:
-        prompt = self._prompts[choice.index // self._fan_out]
-        if prompt not in self._scored:  # every choice of a prompt carries the same positions
-            self._scored.add(prompt)
-            events.append(PromptScored(prompt, _positions(choice.prompt_logprobs or [])))
-
-    def _running(self, index: int, usage: Usage) -> Spent:
-        self._completion_total += usage.completion_tokens - self._by_choice.get(index, 0)
-        self._by_choice[index] = usage.completion_tokens
-        prompt = index // self._fan_out
-        if self._by_prompt.get(prompt) != usage.prompt_tokens:
-            self._prompt_total += usage.prompt_tokens - self._by_prompt.get(prompt, 0)
-            self._by_prompt[prompt] = usage.prompt_tokens
-        return Spent(self.run, self._prompt_total, self._completion_total, "continuous")
 
 
 def merged(batch: list[AnyEvent]) -> list[AnyEvent]:
@@ -297,13 +230,3 @@ def _joined(node: str, group: list[TokensArrived]) -> TokensArrived:
         tuple(flat([e.logprobs for e in group])),
         tuple(flat([e.top for e in group])),
     )
-
-
-def _positions(raw: list[dict[str, PromptLogprob] | None]) -> list[list[Scored] | None]:
-    # The order of the wire is kept: the real token is the first key of its position.
-    return [
-        None
-        if entries is None
-        else [(int(key), e.decoded_token or "", e.logprob, e.rank) for key, e in entries.items()]
-        for entries in raw
-    ]

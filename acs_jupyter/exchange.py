@@ -22,7 +22,6 @@ from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
 from .events import (
     AnyEvent,
     Failed,
-    Reader,
     RunClosed,
     Served,
     Spent,
@@ -30,6 +29,7 @@ from .events import (
     opening,
 )
 from .failures import error_from_body, make_error
+from .reader import Reader
 from .wire import Answer, CompletionRequest
 
 KEPT_HEADERS = (wire.CLAMPED, wire.UPSTREAM_MODEL, wire.UPSTREAM_GPU)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 if TYPE_CHECKING:
+    from .boundary import Note
     from .completion import Choice, Completion
     from .wire import Model
 
@@ -72,4 +73,18 @@ def models_frame(models: list[Model]) -> pd.DataFrame:
         ]
         for model in models
     ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def boundary_frame(measured: list[tuple[Note, Completion, Completion]]) -> pd.DataFrame:
+    """The next token with a prompt as it is and without what a note names, side by side, most likely first.
+
+    Columns: ``note``, ``rank``, ``as_is`` and ``probability_as_is``, ``without`` and ``probability_without``.
+    """
+    rows = []
+    for note, as_is, without in measured:
+        pairs = zip(as_is.tokens[0].alternatives, without.tokens[0].alternatives, strict=False)
+        for rank, (mine, other) in enumerate(pairs, start=1):
+            rows.append([note.what, rank, mine.text, mine.probability, other.text, other.probability])
+    columns = ["note", "rank", "as_is", "probability_as_is", "without", "probability_without"]
     return pd.DataFrame(rows, columns=columns)

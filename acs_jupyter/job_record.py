@@ -11,8 +11,9 @@ import msgspec
 
 from .completion import Completion
 from .errors import Interrupted
-from .events import AnyEvent, Reader, RunClosed, Served, opening
+from .events import AnyEvent, RunClosed, Served, opening
 from .exchange import KEPT_HEADERS
+from .reader import Reader
 from .session import Session
 from .wire import Answer, CompletionRequest, Job
 

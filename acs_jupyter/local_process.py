@@ -58,7 +58,8 @@ class LocalServer:
         ``tell`` gets what it says meanwhile (fetching, loading). Raises :class:`NotConfigured` with its last line
         when it ends before it answers.
         """
-        command = [sys.executable, "-m", "acs_jupyter", "serve", "--port", "0", "--until-stdin-closes"]
+        # -P: a file of the user's in the working folder must not stand in for a module of the library.
+        command = [sys.executable, "-P", "-m", "acs_jupyter", "serve", "--port", "0", "--until-stdin-closes"]
         process = subprocess.Popen(
             [*command, *arguments],
             stdin=subprocess.PIPE,
@@ -73,8 +74,7 @@ class LocalServer:
         try:
             found = _first_lines(said, tell)
         except BaseException:
-            process.kill()
-            process.wait()
+            cls(process, "", "").stop()
             raise
         server = cls(process, found["ACS_API_BASE"], found["ACS_API_KEY"])
         atexit.register(server.stop)

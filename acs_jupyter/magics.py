@@ -16,15 +16,26 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from traitlets import Float, Int, Unicode
 
 from . import topics
-from .display import make_view
+from .display import make_view, show_copy
 from .errors import AcsError, InvalidRequest
 from .notebook import CELL_DEFAULTS, Notebook
-from .options import CellOptions, nearest, option_names, parse_cell_line, parse_value
+from .options import (
+    SHORT,
+    CellOptions,
+    nearest,
+    option_names,
+    parse_cell_line,
+    parse_switch,
+    parse_value,
+    setting_names,
+    split,
+)
+from .template import fill
 
 if TYPE_CHECKING:
     from .completion import Completion
 
-COMMANDS = ["help", "local", "models", "set"]
+COMMANDS = ["doctor", "help", "last", "local", "models", "set"]
 
 
 @magics_class
@@ -55,6 +66,8 @@ class AcsMagics(Magics):
         with _told_in_one_line():
             options = parse_cell_line(line)
             prompt = exact_body(self._typed(), line, cell)
+            if options.fill:
+                prompt = fill(prompt, self.shell.user_ns)
             if options.dry:
                 print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
                 return
@@ -63,7 +76,7 @@ class AcsMagics(Magics):
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models | set [NAME [VALUE]] | local | help [TOPIC]``."""
+        """``%acs models | set [NAME [VALUE]] | doctor | last | local [--gguf FILE] | help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
             if command not in COMMANDS:
@@ -76,42 +89,73 @@ class AcsMagics(Magics):
                 )
             return getattr(self, f"_{command}")(rest.strip())
 
+    def _last(self, rest: str) -> None:
+        _nothing_more("last", rest)
+        if self.notebook.last is None:
+            raise InvalidRequest("There is no completion yet: run a %%acs cell first.")
+        show_copy(self.shell, self.notebook.last)
+
     def _models(self, rest: str) -> Any:
+        _nothing_more("models", rest)
         from .frames import models_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
 
         return models_frame(self.notebook.models())
 
+    def _doctor(self, rest: str) -> Any:
+        _nothing_more("doctor", rest)
+        from .frames import boundary_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
+
+        measured = self.notebook.doctor()
+        if not measured:
+            print("The last prompt's boundaries are clean: no blank at its end, no \\r\\n, no second BOS.")
+            return None
+        return boundary_frame(measured)
+
     def _set(self, rest: str) -> None:
         name, _, value = rest.partition(" ")
         name = name.replace("-", "_")
+        if name == "notes":
+            self.notebook.show_notes = parse_switch("notes", value.strip())
+            print(f"notes = {'on' if self.notebook.show_notes else 'off'}")
+            return
         defaults = self.notebook.defaults
         if not name:
             print("\n".join(f"{key} = {json.dumps(value)}" for key, value in sorted(defaults.items())))
             return
-        known = [
-            option[2:].replace("-", "_") for option in option_names() if option not in ("--out", "--dry")
-        ]
-        if name not in known:
-            raise InvalidRequest(f"'{name}' is not a setting.{nearest(name, known)}")
-        if value.strip().lower() in ("", "none"):
+        name = {short[1:]: long for long, short in SHORT.items()}.get(name.lstrip("_"), name.lstrip("_"))
+        if name not in setting_names():
+            known = nearest(name, setting_names()) or f" There are: notes, {', '.join(setting_names())}."
+            raise InvalidRequest(f"'{name}' is not a setting.{known}")
+        self._set_field(name, value.strip())
+        told = f"= {json.dumps(defaults[name])}" if name in defaults else "is not sent"
+        print(f"{name} {told}")
+
+    def _set_field(self, name: str, text: str) -> None:
+        """``none``: not sent; ``default``: as at the start; no text: as it is."""
+        defaults = self.notebook.defaults
+        if text.lower() in ("none", "default"):
             defaults.pop(name, None)
-            print(f"{name} is not sent any more")
-            return
-        text = value.strip()
-        new = parse_value(name, text[1:-1] if text[:1] == text[-1:] == '"' and len(text) > 1 else text)
-        trial = {**defaults, name: new}
-        check_defaults(trial)
-        defaults[name] = new
-        print(f"{name} = {json.dumps(new)}")
+            if text.lower() == "default" and name in CELL_DEFAULTS:
+                defaults[name] = CELL_DEFAULTS[name]
+        elif text:
+            new = parse_value(name, text[1:-1] if text[:1] == text[-1:] == '"' and len(text) > 1 else text)
+            check_defaults({**defaults, name: new})
+            defaults[name] = new
 
     def _local(self, rest: str) -> None:
-        server = self.notebook.start_local(tell=lambda text: print(text, file=sys.stderr, flush=True))
+        arguments = split(rest)
+        if arguments and (len(arguments) != 2 or arguments[0] != "--gguf"):
+            raise InvalidRequest(f"%acs local takes nothing, or --gguf FILE; not {rest}.")
+        server = self.notebook.start_local(
+            *arguments, tell=lambda text: print(text, file=sys.stderr, flush=True)
+        )
         print(f"The embedded server answers at {server.base}; this kernel uses it from here on.")
 
     def _help(self, rest: str) -> None:
         text, known = topics.text(rest)
         if not known:
-            raise InvalidRequest(f"There is no help on '{rest}'.{nearest(rest, topics.names())}")
+            hint = nearest(rest, topics.names()) or f" Topics: {', '.join(topics.names())}."
+            raise InvalidRequest(f"There is no help on '{rest}'.{hint}")
         print(text)
 
     # -- IPython's side ---------------------------------------------------------------------------
@@ -136,18 +180,22 @@ class AcsMagics(Magics):
     def _typed(self) -> str:
         """The running cell as it was typed.
 
-        A cell run from within a cell (by ``%%capture``, ``%%time``) comes with the newline that IPython added.
+        A cell run from within a cell (by ``%%capture``, ``%%time``) comes with the newline that IPython added. In a
+        terminal a cell is ended by empty lines, which are no part of it.
         """
         raw = self._running[-1] if self._running else ""
+        if type(self.shell).__name__ == "TerminalInteractiveShell":
+            return raw.rstrip("\n")
         return raw.removesuffix("\n") if len(self._running) > 1 else raw
 
     def complete(self, shell: Any, event: Any) -> list[str]:
-        """Options, models and commands for the completer."""
+        """Options, models, commands, settings and topics for the completer."""
         words = event.line.split()
-        if event.line[:1] == "%" and event.line[:2] != "%%" and len(words) <= 1 + (event.symbol != ""):
-            return COMMANDS
-        before = words[-1] if event.symbol == "" and words else (words[-2] if len(words) > 1 else "")
-        if before in ("-m", "--model"):
+        done = words[:-1] if event.symbol and words else words  # the words before the one being typed
+        if event.line.startswith("%acs"):
+            after = {(): COMMANDS, ("set",): setting_names(), ("help",): topics.names()}
+            return list(after.get(tuple(done[1:]), []))
+        if done and done[-1] in ("-m", "--model"):
             return self._known_models()
         return option_names()
 
@@ -176,6 +224,11 @@ def check_defaults(fields: dict[str, Any]) -> None:
     from .checks import build_request  # noqa: PLC0415  # only when a setting changes
 
     build_request({**fields, "prompt": "x", "stream": True})
+
+
+def _nothing_more(command: str, rest: str) -> None:
+    if rest:
+        raise InvalidRequest(f"%acs {command} takes nothing more; not {rest}.")
 
 
 class _told_in_one_line:  # noqa: N801  # reads as a clause

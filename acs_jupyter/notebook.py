@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .errors import AcsError, NotConfigured
+from .boundary import Note, notes
+from .errors import AcsError, InvalidRequest, NotConfigured
 from .local_process import LocalServer
 from .options import CellOptions
 from .session import Session
@@ -41,6 +42,10 @@ class Notebook:
 
     make_view: Callable[[], View]
     defaults: dict[str, Any] = field(default_factory=lambda: dict(CELL_DEFAULTS))
+    point_out: Callable[[str], None] = print
+    show_notes: bool = True
+    last: Completion | None = field(default=None, repr=False)
+    last_prompt: tuple[str, CellOptions] | None = field(default=None, repr=False)
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     _pump: Pump | None = field(default=None, repr=False)
@@ -49,18 +54,26 @@ class Notebook:
     _local: LocalServer | None = field(default=None, repr=False)
 
     def run(self, prompt: str, options: CellOptions, keep: Callable[[Completion], None]) -> Completion:
-        """Send a cell and show it until it ends.
+        """Send a cell and show it until it ends, or return at once and let it stream on (``options.background``).
 
         ``keep`` gets the completion as soon as the run is open, so that it is there however the run ends. Raises
         :class:`AcsError`, or ``KeyboardInterrupt`` after what came has been kept and shown.
         """
         pump = self._connected()
         request = self.request(prompt, options)
+        self.last_prompt = (prompt, options)
+        if self.show_notes:
+            for note in notes(prompt, add_special_tokens=request.add_special_tokens is not False):
+                self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
         session = Session()
         handle = pump.start(request, session)
         view = self.make_view()
         view.open(session, handle)
-        keep(handle.completion)
+        self.last = handle.completion
+        keep(self.last)
+        if options.background:
+            handle.detach(lambda _: view.close())
+            return handle.completion
         try:
             return handle.wait()
         finally:
@@ -82,6 +95,24 @@ class Notebook:
         """The fields a cell would send; nothing is sent."""
         return request_fields(self.request(prompt, options))
 
+    def doctor(self) -> list[tuple[Note, Completion, Completion]]:
+        """Measure what the boundaries of the last cell's prompt do.
+
+        For each note: the distribution of the next token with the prompt as it is, and without what the note names.
+        Each costs two requests of one token.
+        """
+        if self.last_prompt is None:
+            raise InvalidRequest("There is no prompt yet: run a %%acs cell first.")
+        prompt, options = self.last_prompt
+        kept = {k: v for k, v in options.fields.items() if k in ("model", "add_special_tokens")}
+        one = CellOptions({**kept, "max_tokens": 1, "logprobs": 10, "n": 1, "temperature": 0.0})
+        found = notes(prompt, add_special_tokens=kept.get("add_special_tokens", True))
+
+        def next_token(text: str) -> Completion:
+            return self._connected().start(self.request(text, one), Session()).wait()
+
+        return [(note, next_token(prompt), next_token(note.without)) for note in found]
+
     def models(self, *, refresh: bool = True) -> list[Model]:
         """The server's models; with ``refresh=False`` those that are known already, if any are."""
         if self._models is None or refresh:
@@ -92,10 +123,15 @@ class Notebook:
                 self._models = client.models()
         return self._models
 
-    def start_local(self, *, tell: Callable[[str], None]) -> LocalServer:
-        """Start the embedded server for this kernel, once, and use it from here on."""
+    def start_local(self, *arguments: str, tell: Callable[[str], None]) -> LocalServer:
+        """Start the embedded server for this kernel, once, and use it from here on.
+
+        With ``arguments`` (those of ``acs-jupyter serve``) a running one is replaced.
+        """
+        if self._local is not None and arguments:
+            self._local.stop()
         if self._local is None or not self._local.alive:
-            self._local = LocalServer.start(tell=tell)
+            self._local = LocalServer.start(*arguments, tell=tell)
         self.base_url, self.api_key = self._local.base, self._local.key
         os.environ["ACS_API_BASE"], os.environ["ACS_API_KEY"] = self._local.base, self._local.key
         return self._local

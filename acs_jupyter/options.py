@@ -39,7 +39,13 @@ HELP: dict[str, str] = {
     "add_special_tokens": "true or false: whether the tokenizer adds BOS",
 }
 
-SHORT = {"model": "-m", "n": "-n", "temperature": "-t", "max_tokens": "-k"}
+FLAGS: dict[str, str] = {
+    "--bg": "return at once; the text streams on below the cell",
+    "--fmt": "fill @@{name} in the prompt with the variable's text",
+    "--dry": "show the request and send nothing",
+}
+
+SHORT = {"model": "-m", "n": "-n", "temperature": "-t"}
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,18 @@ class CellOptions:
     fields: dict[str, Any] = field(default_factory=dict)
     name: str | None = None
     dry: bool = False
+    background: bool = False
+    fill: bool = False
 
 
 def parse_cell_line(line: str) -> CellOptions:
     """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
     values = vars(_cell_parser().parse_args(split(line)))
-    name, dry = values.pop("out"), values.pop("dry")
+    name, dry, background, fill = (values.pop(key) for key in ("out", "dry", "bg", "fmt"))
     if name is not None and not name.isidentifier():
         raise InvalidRequest(f"-o {name}: a name for a Python variable is needed, such as -o result.")
-    return CellOptions({key: value for key, value in values.items() if value is not None}, name, dry)
+    fields = {key: value for key, value in values.items() if value is not None}
+    return CellOptions(fields, name, dry, background, fill)
 
 
 def parse_value(name: str, text: str) -> Any:
@@ -66,6 +75,13 @@ def parse_value(name: str, text: str) -> Any:
         return _CONVERT[name](text)
     except ValueError as error:
         raise InvalidRequest(f"{name}={text!r}: {error}.") from None
+
+
+def parse_switch(name: str, text: str) -> bool:
+    """``on`` or ``off``."""
+    if text.lower() not in ("on", "off"):
+        raise InvalidRequest(f"{name}={text!r}: on or off is needed.")
+    return text.lower() == "on"
 
 
 def split(line: str) -> list[str]:
@@ -78,12 +94,17 @@ def split(line: str) -> list[str]:
 
 def option_names() -> list[str]:
     """Every long option, as completion offers it."""
-    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", "--dry"])
+    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", *FLAGS])
+
+
+def setting_names() -> list[str]:
+    """Every field that ``%acs set`` takes."""
+    return sorted(_CONVERT)
 
 
 def nearest(word: str, known: list[str]) -> str:
     """A sentence that suggests the nearest known word, or ``""``."""
-    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    near = get_close_matches(word, known, n=1, cutoff=0.6)
     return f" Did you mean {near[0]}?" if near else ""
 
 
@@ -94,8 +115,11 @@ class _Parser(argparse.ArgumentParser):
             word = unknown.group(1)
             if not word.startswith("-"):
                 raise InvalidRequest(f"'{word}' is not an option; the prompt goes into the cell's body.")
+            if word in ("-h", "--help"):
+                raise InvalidRequest("`%acs help options` lists the options.")
             key = word.split("=")[0].replace("_", "-")
-            raise InvalidRequest(f"Unknown option {word}.{nearest(key, option_names())}")
+            hint = nearest(key, option_names()) or " `%acs help options` lists them."
+            raise InvalidRequest(f"Unknown option {word}.{hint}")
         raise InvalidRequest(message[0].upper() + message[1:] + ".")
 
 
@@ -114,7 +138,8 @@ def _cell_parser() -> _Parser:
             extra |= {"nargs": "?", "const": True}
         parser.add_argument(*flags, dest=name, help=HELP[name], metavar=name.upper(), **extra)
     parser.add_argument("-o", "--out", metavar="NAME")
-    parser.add_argument("--dry", action="store_true")
+    for flag in FLAGS:
+        parser.add_argument(flag, action="store_true")
     return parser
 
 

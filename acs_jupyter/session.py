@@ -12,15 +12,16 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from . import events as ev
-from .events import AnyEvent, Scored, Top
-from .wire import CompletionRequest, Outcome
+from .events import AnyEvent, Origin
+from .tree import Node, Run, node_state, run_state, take_over
+from .wire import CompletionRequest
 
 FORMAT = "acs-session"
 FORMAT_VERSION = 1
@@ -28,57 +29,13 @@ FORMAT_VERSION = 1
 Subscriber = Callable[[list[AnyEvent]], None]
 
 
-@dataclass(slots=True)
-class Node:
-    """A piece of text: a prompt (``choice`` is ``None``) or one continuation.
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A branch that is not sent yet: its request, the nodes it hangs on, and what it begins with."""
 
-    ``parts`` joined is the text, to the byte. ``tokens``, ``logprobs`` and ``top`` have one length, the
-    number of tokens known; it is 0 when the server sent text only.
-    """
-
-    id: str
-    run: str
-    parent: str | None
-    choice: int | None
-    ids: list[int] | None = None
-    echo: bool = False
-    parts: list[str] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
-    logprobs: list[float | None] = field(default_factory=list)
-    top: list[Top | None] = field(default_factory=list)
-    scores: list[list[Scored] | None] | None = None
-    finish_reason: str | None = None
-    stop_reason: str | int | None = None
-    children: list[str] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """All text that has arrived."""
-        if len(self.parts) > 1:
-            self.parts[:] = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
-
-
-@dataclass(slots=True)
-class Run:
-    """One request and what became of it. Times are seconds since the epoch."""
-
-    id: str
-    request: dict[str, Any]
-    request_id: str | None
-    opened_at: float
-    nodes: list[str] = field(default_factory=list)
-    checkpoint: str | None = None
-    completion_id: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    note: str | None = None
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    usage_source: str | None = None
-    error: dict[str, Any] | None = None
-    outcome: Outcome = "open"
-    first_token_at: float | None = None
-    closed_at: float | None = None
+    request: CompletionRequest
+    parents: list[str] | None
+    origin: Origin | None
 
 
 class Session:
@@ -160,30 +117,48 @@ class Session:
         before = self.text_to(node.parent)
         return len(before) if before and node.text.startswith(before) else 0
 
-    def fork(
-        self, node: str, *, token: int | None = None, replacement: str | None = None, **changes: Any
-    ) -> CompletionRequest:
-        """The request that continues ``node``, or that branches before its ``token``-th token.
+    def fork(self, node: str, *, token: int | None = None, replacement: str = "", **changes: Any) -> Fork:
+        """What goes on from the end of ``node``, or branches before its ``token``-th token.
 
-        ``replacement`` is the text put in the token's place. Sampling parameters are those of the node's
-        run, with ``changes`` on top. Nothing is sent and nothing is changed.
+        ``replacement`` is the text put in the token's place. Sampling parameters are those of the node's run, with
+        ``changes`` on top. Pure: nothing is sent or changed. Raises ``IndexError`` when there is no such token and
+        ``ValueError`` when the text before the node is not known (its prompt was token ids).
         """
         here = self.nodes[node]
-        text = self.text_to(node)
-        if token is not None:
-            if not 0 <= token < len(here.tokens):
-                raise IndexError(f"node {node} has {len(here.tokens)} tokens; there is no token {token}")
-            before = self.text_to(here.parent) if here.parent else ""
-            text = before + "".join(here.tokens[:token])[self.echoed(here) :]
-        fields = {**self.runs[here.run].request, **changes, "prompt": text + (replacement or "")}
-        return msgspec.convert(fields, CompletionRequest)
+        known = len(here.tokens)
+        if token is not None and not 0 <= token < known:
+            raise IndexError(f"node {node} has {known} tokens; there is no token {token}")
+        count = known if token is None else token
+        kept = "".join(here.tokens[:count]) if known else here.text
+        origin = Origin(node, count, replacement) if known else Origin(node, 0, kept + replacement)
+        return self._forked(here, kept[self.echoed(here) :] + replacement, origin, changes)
+
+    def edit(self, node: str, text: str, **changes: Any) -> Fork:
+        """What goes on from other text in the place of ``node``'s; the node itself stays as it is."""
+        return self._forked(self.nodes[node], text, Origin(node, 0, text), changes)
+
+    def _forked(self, here: Node, text: str, origin: Origin, changes: dict[str, Any]) -> Fork:
+        above = self.path(here.id)[:-1]
+        if any(node.ids is not None for node in [*above, here]):
+            raise ValueError(
+                f"node {here.id} follows token ids whose text is not known; it cannot be continued as text"
+            )
+        before = "".join(self.own_text(node) for node in above)
+        fields = {**self.runs[here.run].request, "echo": False, **changes, "prompt": before + text}
+        request = msgspec.convert(fields, CompletionRequest)
+        if here.choice is not None:
+            return Fork(request, [here.parent] if here.parent else None, origin)
+        unchanged = (
+            text == here.text
+        )  # a prompt sampled again keeps its node; an edited one is a root of its own
+        return Fork(request, [here.id] if unchanged else None, None)
 
     def state(self) -> dict[str, Any]:
         """The folded state as plain values; equal to what the TypeScript reducer makes of the same log."""
         return {
             "roots": list(self.roots),
-            "nodes": {key: _node_state(node) for key, node in self.nodes.items()},
-            "runs": {key: _run_state(run) for key, run in self.runs.items()},
+            "nodes": {key: node_state(node) for key, node in self.nodes.items()},
+            "runs": {key: run_state(run) for key, run in self.runs.items()},
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -248,6 +223,8 @@ class Session:
         node = Node(event.node, event.run, event.parent, event.choice, event.ids, event.echo)
         if event.text:
             node.parts.append(event.text)
+        if event.origin is not None:
+            take_over(node, self.nodes[event.origin.node], event.origin)
         self.nodes[event.node] = node
         if event.choice is not None:
             self.runs[event.run].nodes.append(event.node)
@@ -316,19 +293,6 @@ def _check_header(line: bytes, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path} is not a saved session.")
     if header.get("version") != FORMAT_VERSION:
         raise ValueError(f"{path} is a session of version {header.get('version')}; this package reads 1.")
-
-
-def _node_state(node: Node) -> dict[str, Any]:
-    return {
-        "id": node.id, "run": node.run, "parent": node.parent, "choice": node.choice, "ids": node.ids,
-        "echo": node.echo, "text": node.text, "tokens": node.tokens, "logprobs": node.logprobs,
-        "top": node.top, "scores": node.scores, "finish_reason": node.finish_reason,
-        "stop_reason": node.stop_reason, "children": node.children,
-    }  # fmt: skip
-
-
-def _run_state(run: Run) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in Run.__slots__}
 
 
 __all__ = ["Node", "Run", "Session"]

@@ -6,7 +6,7 @@ its options.
 
 from __future__ import annotations
 
-from .options import HELP, SHORT
+from .options import FLAGS, HELP, SHORT
 
 _START = """\
 %%acs [options]            the cell's body is the prompt, exactly as typed; the model continues it
@@ -14,12 +14,17 @@ _START = """\
 
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
+%acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
+%acs last                  the last completion once more, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
-%acs help TOPIC            topics: {topics}"""
+%acs help TOPIC            topics: {topics}
+
+In a terminal, end a cell with Esc and then Enter; empty lines at its end are no part of the prompt."""
 
 _PROMPT = """\
 The prompt is everything below the %%acs line, byte for byte: nothing is stripped, filled in or templated.
-To end the prompt in a newline, end the cell in an empty line. For a prompt made in Python:
+To end the prompt in a newline, end the cell in an empty line. With --fmt, @@{name} is filled with the text of a
+variable, and only that: {braces}, $dollars and %percents stay. For a prompt made in Python:
 
     from acs_jupyter import Client
     completion = Client().complete("a\\nb\\n", max_tokens=32)"""
@@ -27,10 +32,12 @@ To end the prompt in a newline, end the cell in an empty line. For a prompt made
 _RESULT = """\
 %%acs -o result stores what came, also when it was stopped. str(result) is the text.
 
-    result.text, result.texts          the first choice's text; all choices' texts
+    result.text, result.texts          the first choice's text (so is str); all choices' texts
     result.tokens[0].alternatives      what the model weighed, most likely first
     result.usage, result.request_id    tokens spent; the id to quote in a bug report
-    result.to_frame()                  one row a token"""
+    result.to_frame()                  one row a token; rank counts what was returned, so the last is a lower bound
+    result.choices[0].prompt_tokens    with --prompt-logprobs: the prompt's own tokens, scored
+    result.replay()                    send it again and say where the two part"""
 
 
 def _options() -> str:
@@ -38,7 +45,7 @@ def _options() -> str:
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
         for name in HELP
     ]
-    rows += [("-o, --out NAME", "store the completion"), ("--dry", "show the request and send nothing")]
+    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items()]
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from acs_jupyter import events as ev
 from acs_jupyter import sse, wire
+from acs_jupyter.reader import Reader
 from acs_jupyter.session import Node, Session
 from acs_jupyter.widgets import words
 from acs_jupyter.widgets.packing import pack
@@ -45,7 +46,7 @@ def events_of(name: str) -> list[ev.AnyEvent]:
     """A case as the events of run ``g``."""
     request, status, answers = recorded(name)
     events = ev.opening(RUN, request)
-    reader = ev.Reader(RUN, request)
+    reader = Reader(RUN, request)
     outcome: wire.Outcome = "done"
     for answer in answers:
         if answer.error is not None:
@@ -54,6 +55,30 @@ def events_of(name: str) -> list[ev.AnyEvent]:
         else:
             (reader.read if request.streamed else reader.read_body)(answer, events)
     return [*events, ev.RunClosed(RUN, outcome)]
+
+
+BRANCHES = {"branch_of_tokens": "stream_continuous_logprobs_5", "branch_of_text": "stream_plain"}
+"""Runs that leave a recorded one after its second token, or go on from its end when only text is known."""
+
+
+def all_names() -> list[str]:
+    """Every golden file: the recorded answers, and branches of two of them."""
+    return sorted([*names(), *BRANCHES])
+
+
+def branch_events(base: str) -> list[ev.AnyEvent]:
+    """A recorded run and a branch of it, run ``b``."""
+    session = session_of(events_of(base))
+    node = session.runs[RUN].nodes[0]
+    known = bool(session.nodes[node].tokens)
+    fork = session.fork(node, token=2, replacement=" final") if known else session.fork(node)
+    came = (
+        ev.TokensArrived("b.0", " word", (" word",), (-1.5,), ({" word": -1.5, " day": -0.75},))
+        if known
+        else ev.TokensArrived("b.0", " word")
+    )
+    opened = ev.opening("b", fork.request, parents=fork.parents, origin=fork.origin)
+    return [*events_of(base), *opened, came, ev.Finished("b.0", "length"), ev.RunClosed("b", "done")]
 
 
 def session_of(events: list[ev.AnyEvent]) -> Session:
@@ -65,7 +90,7 @@ def session_of(events: list[ev.AnyEvent]) -> Session:
 
 def golden(name: str) -> dict[str, Any]:
     """The content of one golden file."""
-    events = events_of(name)
+    events = branch_events(BRANCHES[name]) if name in BRANCHES else events_of(name)
     session = session_of(events)
     return {
         "events": msgspec.to_builtins(events),
@@ -118,7 +143,7 @@ def _failed(error: wire.ErrorInfo | str, status: int) -> ev.Failed:
 def main() -> None:
     """Write them all."""
     GOLDEN.mkdir(exist_ok=True)
-    for name in names():
+    for name in all_names():
         (GOLDEN / f"{name}.json").write_text(render(golden(name)), encoding="utf-8", newline="\n")
 
 

@@ -452,6 +452,8 @@ def test_the_meter_is_asked_before_a_socket_opens(api: Sync, streamed: bool) -> 
         ("http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1"),
         (" https://host.example/v1 ", "https://host.example/v1"),
         ("host.example", "https://host.example/v1"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+        ("localhost:8000/v1", "http://localhost:8000/v1"),
         ("https://host.example/api/v1", "https://host.example/api/v1"),
     ],
 )

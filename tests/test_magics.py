@@ -8,18 +8,22 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
 from acs_jupyter.magics import exact_body
 from acs_jupyter.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
 from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
+from tests.support.servers import Running
 
 KEY = "acs-bm-testtest-do-not-show-me"
 MODELS = whole({"data": [{"id": "m-first"}, {"id": "m-default", "default": True}]})
@@ -241,6 +245,65 @@ def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> 
     assert server.requests == []
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("Hi ", "ends in a space"),
+        ("Hi \t", "ends in 2 blank characters"),
+        ("a\r\nb", "\\r\\n line ends (1)"),
+        ("<|begin_of_text|>Hi", "begins with <|begin_of_text|>"),
+        ("Hi", ""),
+    ],
+)
+def test_boundaries_are_pointed_out_and_nothing_is_repaired(
+    shell: Shell, connect: Any, body: str, words: str
+) -> None:
+    server = connect(PARIS)
+    shown = shell.run(f"%%acs -m m\n{body}").out
+    assert words in shown
+    assert ("note:" in shown) == bool(words)
+    assert server.requests[-1].json["prompt"] == body
+    shell.run("%acs set notes off")
+    assert "note:" not in shell.run(f"%%acs -m m\n{body}").out
+
+
+def test_the_doctor_measures_both_ways(
+    shell: Shell, smollm_server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACS_API_BASE", smollm_server.base)
+    monkeypatch.setenv("ACS_API_KEY", smollm_server.key)
+    assert "run a %%acs cell first" in shell.run("%acs doctor").out
+    shell.run("%%acs --max-tokens 1\nThe capital of France is ")
+    frame = shell.run("%acs doctor").result
+    assert frame["without"].iloc[0] == " Paris"
+    assert frame["probability_without"].iloc[0] > 0.7
+    assert frame["as_is"].iloc[0] != " Paris"
+    shell.run("%%acs --max-tokens 1\nThe capital of France is")
+    assert "clean" in shell.run("%acs doctor").out
+
+
+def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:
+    connect(stream(*frames(["a"], None), 0.5, *frames(["b"]), DONE))
+    began = time.monotonic()
+    ran = shell.run("%%acs -m m --bg -o r\nHi")
+    assert time.monotonic() - began < 0.4
+    assert ran.ok
+    while shell["r"].outcome == "open" and time.monotonic() - began < 5:
+        time.sleep(0.02)
+    assert (shell["r"].text, shell["r"].outcome) == ("ab", "done")
+
+
+def test_filling_is_asked_for(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    shell.run("city = 'Paris'")
+    shell.run("%%acs -m m\n@@{city} {city}")
+    shell.run("%%acs -m m --fmt\n@@{city} {city}")
+    assert [request.json["prompt"] for request in server.requests] == ["@@{city} {city}", "Paris {city}"]
+    ran = shell.run("%%acs -m m --fmt\n@@{ctiy}")
+    assert "Did you mean @@{city}?" in ran.out
+    assert len(server.requests) == 2
+
+
 def test_settings_hold_for_the_cells_that_follow(shell: Shell, connect: Any) -> None:
     server = connect(PARIS)
     shell.run("%acs set model mine")
@@ -253,6 +316,39 @@ def test_settings_hold_for_the_cells_that_follow(shell: Shell, connect: Any) -> 
     assert "max_tokens = 7" in shell.run("%acs set").out
     shell.run("%%acs --max-tokens 9\nHi")
     assert server.requests[-1].json["max_tokens"] == 9
+
+
+def test_a_setting_is_shown_cleared_and_put_back(shell: Shell) -> None:
+    assert shell.run("%acs set max_tokens").out == "max_tokens = 128\n"
+    assert shell.run("%acs set max_tokens none").out == "max_tokens is not sent\n"
+    assert shell.run("%acs set max_tokens default").out == "max_tokens = 128\n"
+    assert shell.run("%acs set -t 0.5").out == "temperature = 0.5\n"
+    assert "There are: notes, add_special_tokens" in shell.run("%acs set bogus 3").out
+
+
+def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
+    assert "takes nothing more" in shell.run("%acs models foo").out
+    assert "--gguf FILE" in shell.run("%acs local --guf x").out
+    assert "no-such.gguf" in shell.run("%acs local --gguf no-such.gguf").out
+    assert "%acs help options" in shell.run("%%acs --help\nHi").out
+    assert "%acs help options" in shell.run("%%acs --zzzzz\nHi").out
+    assert "Topics: options" in shell.run("%acs help zzz").out
+
+
+def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
+    assert "run a %%acs cell first" in shell.run("%acs last").out
+    connect(PARIS)
+    shell.run("%%acs -m m\nHi")
+    assert shell.run("%acs last").out == " Paris\n"
+
+
+def test_in_a_terminal_the_empty_lines_that_end_a_cell_are_not_sent(connect: Any) -> None:
+    server = connect(PARIS)
+    made = TerminalInteractiveShell()
+    made.run_line_magic("load_ext", "acs_jupyter")
+    Shell(made).run("%%acs -m m\nThe capital\n of France is\n\n")
+    assert server.requests[-1].json["prompt"] == "The capital\n of France is"
+    dispose(made)
 
 
 def test_models_are_listed(shell: Shell, connect: Any) -> None:
@@ -277,11 +373,16 @@ def test_several_choices_are_told_apart(shell: Shell, connect: Any) -> None:
         ("%acs ", "local"),
         ("%%acs -m ", "m-default"),
         ("%%acs --model m", "m-first"),
+        ("%acs set te", "temperature"),
+        ("%acs help o", "options"),
     ],
 )
 def test_completion_offers(shell: Shell, connect: Any, line: str, offered: str) -> None:
     connect(PARIS)
-    assert offered in shell.shell.complete("", line, len(line))[1]
+    with provisionalcompleter():
+        for code in (line, f"{line}\nThe prompt"):
+            found = shell.shell.Completer.completions(code, len(line))
+            assert offered in [completion.text for completion in found]
 
 
 def test_help_names_every_option(shell: Shell) -> None:

@@ -5,9 +5,9 @@ Owns the work folder and the two processes. It must not know requests or the not
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from .run import BadSetting
@@ -31,21 +32,49 @@ def run(*, port: int, browser: bool, gguf: str | None) -> int:
     if find_spec("jupyterlab") is None:
         raise BadSetting("The demo needs JupyterLab: pip install 'acs-jupyter[lab,local]'")
     notebook = work_notebook(Path.cwd() / FOLDER)
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _as_interrupt)
     with ExitStack() as stack:
         try:
             server = _start(_serve_command(gguf), dict(os.environ), stack, stdout=subprocess.PIPE)
             settings = dict(_two_lines(server))
             if len(settings) != 2:
                 return server.wait() or 1
-            lab = _start(
-                _lab_command(notebook, port, browser), os.environ | settings, stack, cwd=notebook.parent
-            )
+            token, place = token_urlsafe(24), free_port(port)
+            environment = os.environ | settings | {"JUPYTER_TOKEN": token}
+            lab = _start(_lab_command(notebook, place, browser), environment, stack, cwd=notebook.parent)
+            if _answers(lab, place):
+                print(f"\nThe notebook: http://127.0.0.1:{place}/lab/tree/{notebook.name}?token={token}")
+                print("Ctrl-C ends the server and JupyterLab.", flush=True)
             while server.poll() is None and lab.poll() is None:
                 time.sleep(0.2)
             return lab.poll() or server.poll() or 0
         except KeyboardInterrupt:
             return 0
+
+
+def free_port(wanted: int) -> int:
+    """The wanted port, or the next one that is free."""
+    for port in [*range(wanted, min(wanted + 50, 65_536)), 0]:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found: int = probe.getsockname()[1]
+            return found
+    return wanted
+
+
+def _answers(lab: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until JupyterLab listens; false when it ended instead."""
+    while lab.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return True
+        time.sleep(0.1)
+    return False
 
 
 def work_notebook(folder: Path) -> Path:
@@ -63,36 +92,23 @@ def work_notebook(folder: Path) -> Path:
 def _first_notebook() -> str:
     packaged = resources.files("acs_jupyter").joinpath("notebooks", NOTEBOOK)
     beside = Path(__file__).parents[2] / "notebooks" / NOTEBOOK
-    for place in (packaged, beside):
-        if place.is_file():
-            return place.read_text(encoding="utf-8")
-    return json.dumps(_plain_notebook(), indent=1)
-
-
-def _plain_notebook() -> dict[str, object]:
-    sources = ["%load_ext acs_jupyter", "%%acs --max-tokens 40 --logprobs 5\nThe old lighthouse keeper"]
-    cells: list[dict[str, object]] = [
-        {
-            "cell_type": "code",
-            "id": f"cell-{i}",
-            "execution_count": None,
-            "metadata": {},
-            "outputs": [],
-            "source": text,
-        }
-        for i, text in enumerate(sources)
-    ]
-    spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return {"cells": cells, "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}
+    return (packaged if packaged.is_file() else beside).read_text(encoding="utf-8")
 
 
 def _serve_command(gguf: str | None) -> list[str]:
-    command = [sys.executable, "-m", "acs_jupyter", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "acs_jupyter", "serve", "--port", "0", "--until-stdin-closes"]
     return [*command, "--gguf", str(Path(gguf).absolute())] if gguf else command
 
 
 def _lab_command(notebook: Path, port: int, browser: bool) -> list[str]:
-    command = [sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", f"--port={port}", notebook.name]
+    command = [sys.executable, "-m", "acs_jupyter.local.leash", sys.executable, "-m", "jupyterlab"]
+    command += [
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+        "--log-level=WARN",
+        notebook.name,
+    ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     return command if browser else [*command, "--no-browser"]
@@ -115,7 +131,10 @@ def _start(
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     # A session of its own: Ctrl-C reaches only this process, which then ends the others in order.
-    process = subprocess.Popen(command, env=environment, stdout=stdout, cwd=cwd, start_new_session=True)
+    # The pipe closes when this process is gone, however it went; the children watch it.
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=stdout, cwd=cwd, start_new_session=True
+    )
     stack.callback(_end, process)
     return process
 
@@ -131,8 +150,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             else:
                 process.kill()
             process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 def _as_interrupt(*_: object) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import events as ev
 from ..session import Session
-from .outward import merged, plain, trimmed
+from .outward import plain, trimmed
 from .packing import pack
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Feed:
             self._seq += 1
             pending, self._pending = self._pending, []
             self._sent_at = time.monotonic()
-            events = [plain(event) for event in self._without_counts(merged(pending))]
+            events = [plain(event) for event in self._without_counts(ev.merged(pending))]
             if not events:
                 self._seq -= 1
             else:

@@ -14,8 +14,6 @@ import msgspec
 from .. import events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..events import AnyEvent
 
 DECIMALS = 4
@@ -32,27 +30,6 @@ def trimmed(event: AnyEvent) -> AnyEvent:
         headers = {k.lower(): v for k, v in event.headers.items() if k.lower().startswith(_HEADERS)}
         return msgspec.structs.replace(event, headers=headers)
     return event
-
-
-def merged(events: Iterable[AnyEvent]) -> list[AnyEvent]:
-    """Fewer events that fold into the same state: a node's tokens in one, of a run's counts the last."""
-    out: list[AnyEvent | list[ev.TokensArrived] | None] = []
-    arrived: dict[str, list[ev.TokensArrived]] = {}
-    spent: dict[str, int] = {}
-    for event in events:
-        if isinstance(event, ev.TokensArrived):
-            if event.node in arrived:
-                arrived[event.node].append(event)
-                continue
-            group = arrived[event.node] = [event]
-            out.append(group)
-            continue
-        if isinstance(event, ev.Spent):
-            if event.run in spent:
-                out[spent[event.run]] = None
-            spent[event.run] = len(out)
-        out.append(event)
-    return [_joined(item) if isinstance(item, list) else item for item in out if item is not None]
 
 
 def plain(event: AnyEvent) -> dict[str, Any]:
@@ -77,15 +54,3 @@ def _tokens(event: ev.TokensArrived) -> dict[str, Any]:
 
 def _round(logprob: float) -> float:
     return round(max(logprob, _LOWEST), DECIMALS)
-
-
-def _joined(group: list[ev.TokensArrived]) -> ev.TokensArrived:
-    if len(group) == 1:
-        return group[0]
-    return ev.TokensArrived(
-        group[0].node,
-        "".join(event.text for event in group),
-        tuple(token for event in group for token in event.tokens),
-        tuple(logprob for event in group for logprob in event.logprobs),
-        tuple(top for event in group for top in event.top),
-    )

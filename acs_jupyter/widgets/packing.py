@@ -16,9 +16,9 @@ import math
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ..varints import varints
 
+if TYPE_CHECKING:
     from ..events import Top
 
 VERSION = 1
@@ -80,15 +80,3 @@ def _alternatives(
             numbers.append(0)
         else:
             numbers += (1 + strings.place(text), thousandths(value))
-
-
-def varints(numbers: Iterable[int]) -> bytes:
-    """Non-negative integers, seven bits a byte, low bits first."""
-    out = bytearray()
-    for number in numbers:
-        rest = number
-        while rest > 0x7F:
-            out.append(rest & 0x7F | 0x80)
-            rest >>= 7
-        out.append(rest)
-    return bytes(out)

@@ -27,7 +27,7 @@ _INK = "border-bottom:{} rgb(214,106,12)"
 _STYLE = f"""
 .acs-static{{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);
 color:var(--jp-content-font-color1,inherit)}}
-.acs-static pre{{margin:0;font:inherit;color:inherit;background:none;
+.acs-static.acs-static pre{{margin:0;font:inherit;line-height:1.7;color:inherit;background:none;
 overflow-wrap:anywhere;word-break:normal;unicode-bidi:plaintext}}
 .acs-static .acs-grid{{display:grid;gap:10px;
 grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr))}}

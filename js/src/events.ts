@@ -12,6 +12,13 @@ export type Scored = [id: number, text: string, logprob: number, rank: number | 
 
 export type Outcome = "open" | "done" | "stopped" | "interrupted" | "failed";
 
+/** Where a branch leaves another node: that node's first tokens are kept, then `text` follows. */
+export interface Origin {
+  node: string;
+  tokens?: number;
+  text?: string;
+}
+
 export type Event =
   | { type: "RunOpened"; run: string; request: Record<string, unknown>; request_id?: string | null }
   | {
@@ -23,6 +30,7 @@ export type Event =
       text?: string;
       ids?: number[] | null;
       echo?: boolean;
+      origin?: Origin | null;
     }
   | {
       type: "Served";

@@ -4,7 +4,7 @@
  * Golden files keep both equal. The state is changed in place and belongs to whoever made it: copying
  * 20,000 tokens for each token that comes would be quadratic. It must not know models or the page.
  */
-import type { Event, Outcome, Scored, Top } from "./events";
+import type { Event, Origin, Outcome, Scored, Top } from "./events";
 
 export interface NodeState {
   id: string;
@@ -13,6 +13,8 @@ export interface NodeState {
   choice: number | null;
   ids: number[] | null;
   echo: boolean;
+  /** How many of the tokens were taken over from the node this one branched from. */
+  kept: number;
   text: string;
   tokens: string[];
   logprobs: (number | null)[];
@@ -69,7 +71,9 @@ export function fold(state: State, event: Event, at: number): void {
       return;
     case "NodeOpened": {
       const { node: id, run, parent = null, choice = null, text = "", ids = null, echo = false } = event;
-      state.nodes[id] = { ...emptyNode, id, run, parent, choice, ids, echo, text, ...emptyLists() };
+      const opened: NodeState = { ...emptyNode, id, run, parent, choice, ids, echo, text, ...emptyLists() };
+      if (event.origin) takeOver(opened, nodeOf(state, event.origin.node), event.origin);
+      state.nodes[id] = opened;
       if (choice !== null) runOf(state, run).nodes.push(id);
       if (parent === null) state.roots.push(id);
       else nodeOf(state, parent).children.push(id);
@@ -159,7 +163,24 @@ export function runOf(state: State, id: string): RunState {
   return run;
 }
 
-const emptyNode = { scores: null, finish_reason: null, stop_reason: null };
+/** Begin a branch with a copy of another node's beginning; the token put in place keeps its known logprob. */
+function takeOver(node: NodeState, source: NodeState, origin: Origin): void {
+  const { tokens: count = 0, text = "" } = origin;
+  node.echo = source.echo;
+  node.tokens = source.tokens.slice(0, count);
+  node.logprobs = source.logprobs.slice(0, count);
+  node.top = source.top.slice(0, count);
+  if (text !== "" && source.tokens.length > 0) {
+    const top = source.top[count] ?? null;
+    node.tokens.push(text);
+    node.logprobs.push(top?.[text] ?? null);
+    node.top.push(top);
+  }
+  node.kept = node.tokens.length;
+  node.text += node.tokens.length > 0 ? node.tokens.join("") : text;
+}
+
+const emptyNode = { kept: 0, scores: null, finish_reason: null, stop_reason: null };
 const emptyLists = () => ({ tokens: [], logprobs: [], top: [], children: [] });
 
 function openRun(id: string, request: Record<string, unknown>, request_id: string | null, at: number): RunState {

@@ -1,4 +1,4 @@
-"""Bytes from kernel to browser for one live completion: ``python tests/benchmarks/bench_window_bytes.py``.
+"""Bytes from kernel to browser for one live completion: ``python -m tests.benchmarks.bench_window_bytes``.
 
 1,000 tokens with five alternatives each, at two speeds. Counted: every comm message of the widget and its
 layout as the kernel serialises it (header, parent header, metadata, content, buffers), the bundle included.

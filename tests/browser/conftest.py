@@ -1,4 +1,4 @@
-"""One server and one browser for all browser tests."""
+"""One server and one browser for all browser tests, ended with them: a running browser holds an event loop."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 VIEW = {"width": 1200, "height": 900}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("notebooks")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def base(root: Path) -> Iterator[str]:
     with lab(root) as address:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with chromium() as started:
         yield started

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from acs_jupyter import load
 from tests.browser.labkit import DARK, Notebook, lab, shoot
 from tests.support.servers import Running
 
@@ -177,7 +178,7 @@ def test_an_interrupt_keeps_what_came_and_stops_run_all(
 
 
 def test_a_reload_shows_it_again_and_without_a_kernel_it_reads(
-    notebook: Open, page: Page, smollm_server: Running
+    notebook: Open, page: Page, root: Path, smollm_server: Running
 ) -> None:
     nb = notebook(setup(smollm_server), "%%acs -t 0 --max-tokens 12 -n 1\nThe capital of France is")
     nb.run(0)
@@ -185,6 +186,9 @@ def test_a_reload_shows_it_again_and_without_a_kernel_it_reads(
     page.wait_for_function(f"{ENDED} === 'done'")
     text = text_of(nb, 1)
     nb.save()
+    (kept,) = load(root / nb.name)
+    assert (kept.text, kept.tokens[0].text, kept.outcome) == (text, " Paris", "done")
+    assert kept.tokens[0].alternatives[1].text == " the"
     nb.open(reset=False)
     page.wait_for_function(f"{ENDED} === 'done'")
     assert text_of(nb, 1) == text

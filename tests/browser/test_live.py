@@ -313,3 +313,25 @@ session.apply([ev.Failed("d", "queue_full", "Too many <b>requests</b>\\nare wait
     assert painted(error)
     assert json.dumps(nb.outputs(1)).count("queue_full") == 0
     shoot(page, "error")
+
+
+def test_a_click_pins_the_tooltip_and_escape_lets_go(notebook: Open, page: Page) -> None:
+    nb = notebook(SETUP, SHORT)
+    nb.run(0)
+    nb.run(1)
+    tokens = nb.output(1).locator(".acs-t")
+    tokens.nth(89).wait_for()
+    tip = nb.output(1).locator(".acs-tip")
+    tokens.nth(3).click()
+    tip.wait_for(state="visible")
+    pinned = tip.locator(".acs-tip-quote").inner_text()
+    tokens.nth(40).hover()
+    assert tip.locator(".acs-tip-quote").inner_text() == pinned
+    assert painted(tip.locator("tr").first)
+    tip.locator("tr").nth(1).click()
+    assert tip.is_visible()
+    page.keyboard.press("Escape")
+    tip.wait_for(state="hidden")
+    tokens.nth(41).hover()
+    tip.wait_for(state="visible")
+    assert tip.locator(".acs-tip-quote").inner_text() != pinned

@@ -217,8 +217,10 @@ def test_files_are_private_and_content_leaves_them(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with job_server(folder) as server:
         http = server.client()
-        said = "#scripted say=SECRET-ANSWER\nSECRET-PROMPT"
-        job = submit(http, "SECRET-IDEMPOTENCY", said, max_tokens=40).json()["id"]
+        said = (
+            f'#scripted say="{"SECRET-ANSWER " * 900}"\n' + "SECRET-PROMPT " * 900
+        )  # more than a page of each
+        job = submit(http, "SECRET-IDEMPOTENCY", said, max_tokens=4096).json()["id"]
         assert "SECRET-ANSWER" in outcome(http, job).text
         assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
         assert folder.stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,211 @@
+"""A run as one short string, kept in a notebook's output, and the way back.
+
+Owns the packed form and the reading of notebooks. It must not know kernels, clients or widgets. A record holds
+what the session holds of a run and nothing else: request, checkpoint, ids, usage, headers, times, texts, tokens
+with their alternatives. Logprobs are kept to a ten-thousandth of a nat.
+
+The form: base85 of zlib of ``length of the head, head, varints``. The head is JSON: the run's events with their
+times, the arrivals reduced to counts, and one table of strings. The varints are the tokens:
+
+    token        := string, logprob, alternatives
+    logprob      := 0 for none, else 1 + ten-thousandths below 0
+    alternatives := 0 for none, else 1 + how many, then that many of (string, ten-thousandths below 0)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from base64 import b85decode, b85encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import events as ev
+from .completion import Completion
+from .events import AnyEvent, Top
+from .session import Node, Session
+from .varints import read_varints, varints
+
+KEY = "acs_jupyter"
+"""Where the record stands in an output's metadata."""
+
+VERSION = 1
+MOST_SCORES = 5_000
+"""Entries of prompt log-probabilities a record keeps; beyond that (a whole vocabulary) they are left out."""
+_SCALE = 10_000
+_FLOOR = 99_999_999
+_entries = msgspec.json.Decoder(list[tuple[float, AnyEvent]])
+
+
+def pack_run(session: Session, run: str) -> dict[str, Any]:
+    """The record of a run, as it is put under :data:`KEY` in an output's metadata."""
+    strings = _Strings()
+    numbers: list[int] = []
+    entries: list[Any] = []
+    for at, event in entries_of(session, run):
+        if isinstance(event, ev.TokensArrived) and event.tokens:
+            _pack_tokens(event, strings, numbers)
+            bare = msgspec.to_builtins(ev.TokensArrived(event.node, event.text))
+            if event.text == "".join(event.tokens):
+                del bare["text"]
+            entries.append([at, {**bare, "count": len(event.tokens)}])
+        else:
+            entries.append([at, msgspec.to_builtins(event)])
+    head = json.dumps(
+        {"entries": entries, "strings": strings.table}, ensure_ascii=False, separators=(",", ":")
+    )
+    raw = head.encode()
+    packed = zlib.compress(varints([len(raw)]) + raw + varints(numbers), 9)
+    return {"version": VERSION, "run": run, "record": b85encode(packed).decode("ascii")}
+
+
+def record_of(session: Session, run: str) -> dict[str, Any]:
+    """The metadata of an output that shows a run."""
+    return {KEY: pack_run(session, run)}
+
+
+def unpack_run(record: dict[str, Any]) -> Completion:
+    """The completion a record holds, in a session of its own. Raises ``ValueError`` when it is none."""
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        version = record.get("version") if isinstance(record, dict) else None
+        raise ValueError(f"a record of version {version}; this package reads {VERSION}")
+    try:
+        raw = zlib.decompress(b85decode(record["record"]))
+        numbers = read_varints(raw)
+        size = next(numbers)
+        start = len(varints([size]))
+        head = json.loads(raw[start : start + size].decode())
+        entries = _unpacked(head, read_varints(raw[start + size :]))
+        session = Session()
+        for at, event in _entries.decode(msgspec.json.encode(entries)):
+            session.apply([event], at=at)
+        return Completion(session, next(iter(session.runs)))
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration, zlib.error) as error:
+        raise ValueError(f"a record that cannot be read ({type(error).__name__})") from None
+
+
+def load(notebook: str | os.PathLike[str]) -> list[Completion]:
+    """All completions that a saved notebook keeps, in the order of its cells. No kernel is needed.
+
+    Raises ``ValueError`` naming the file when it is no notebook, and the cell when a record is broken.
+    """
+    found: list[Completion] = []
+    for number, record in _records(notebook):
+        try:
+            found.append(unpack_run(record))
+        except ValueError as error:
+            raise ValueError(f"{notebook}, cell {number}: {error}.") from None
+    return found
+
+
+def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
+    """The shortest log that folds into this run alone; what stood before it becomes one text a root."""
+    state = session.runs[run]
+    nodes = [session.nodes[node] for node in state.nodes]
+    yield state.opened_at, ev.RunOpened(run, state.request, state.request_id)
+    for parent in dict.fromkeys(node.parent for node in nodes if node.parent is not None):
+        before = session.nodes[parent]
+        yield state.opened_at, ev.NodeOpened(parent, run, text=session.text_to(parent), ids=before.ids)
+        if before.scores is not None and sum(map(len, filter(None, before.scores))) <= MOST_SCORES:
+            yield state.opened_at, ev.PromptScored(parent, before.scores)
+    for node in nodes:
+        yield state.opened_at, ev.NodeOpened(node.id, run, node.parent, node.choice, echo=node.echo)
+    if state.checkpoint or state.completion_id or state.headers:
+        yield (
+            state.opened_at,
+            ev.Served(run, state.checkpoint, state.completion_id, state.request_id, state.headers),
+        )
+    first = state.first_token_at if state.first_token_at is not None else state.opened_at
+    for node in nodes:
+        yield from _arrived(node, first)
+    if state.usage_source is not None:
+        spent = ev.Spent(run, state.prompt_tokens, state.completion_tokens, state.usage_source)
+        yield state.closed_at or first, spent
+    if state.error is not None:
+        error = state.error
+        yield (
+            state.closed_at or first,
+            ev.Failed(
+                run, error["code"], error["message"], error["status"], state.request_id, error["retryable"]
+            ),
+        )
+    if state.outcome != "open":
+        yield state.closed_at or first, ev.RunClosed(run, state.outcome)
+
+
+def _arrived(node: Node, at: float) -> Iterator[tuple[float, AnyEvent]]:
+    if node.text or node.tokens:
+        tokens = ev.TokensArrived(
+            node.id, node.text, tuple(node.tokens), tuple(node.logprobs), tuple(node.top)
+        )
+        yield at, tokens
+    if node.finish_reason is not None:
+        yield at, ev.Finished(node.id, node.finish_reason, node.stop_reason)
+
+
+def _records(notebook: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
+    try:
+        book = json.loads(Path(notebook).read_bytes())
+        cells = book["cells"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{notebook} is not a notebook.") from None
+    for number, cell in enumerate(cells, start=1):
+        for output in cell.get("outputs", ()):
+            metadata = output.get("metadata", {})
+            if KEY in metadata:
+                yield number, metadata[KEY]
+
+
+class _Strings:
+    def __init__(self) -> None:
+        self.table: list[str] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        place = self._places.setdefault(text, len(self.table))
+        if place == len(self.table):
+            self.table.append(text)
+        return place
+
+
+def _pack_tokens(event: ev.TokensArrived, strings: _Strings, numbers: list[int]) -> None:
+    for token, logprob, top in zip(event.tokens, event.logprobs, event.top, strict=True):
+        numbers += (strings.place(token), 0 if logprob is None else 1 + _below(logprob))
+        numbers.append(0 if top is None else 1 + len(top))
+        for text, value in (top or {}).items():
+            numbers += (strings.place(text), _below(value))
+
+
+def _unpacked(head: dict[str, Any], numbers: Iterator[int]) -> list[Any]:
+    strings: list[str] = head["strings"]
+    entries = head["entries"]
+    for _, event in entries:
+        count = event.pop("count", 0)
+        if not count:
+            continue
+        rows = [_unpack_token(strings, numbers) for _ in range(count)]
+        event["tokens"], event["logprobs"], event["top"] = (
+            list(column) for column in zip(*rows, strict=True)
+        )
+        event.setdefault("text", "".join(event["tokens"]))
+    return list(entries)
+
+
+def _unpack_token(strings: list[str], numbers: Iterator[int]) -> tuple[str, float | None, Top | None]:
+    text = strings[next(numbers)]
+    logprob = next(numbers)
+    count = next(numbers)
+    top = {strings[next(numbers)]: _above(next(numbers)) for _ in range(count - 1)} if count else None
+    return text, _above(logprob - 1) if logprob else None, top
+
+
+def _below(logprob: float) -> int:
+    return min(_FLOOR, max(0, round(-logprob * _SCALE)))
+
+
+def _above(number: int) -> float:
+    return -number / _SCALE if number else 0.0

@@ -1,0 +1,94 @@
+"""A completion sent again, and where the two part.
+
+Owns the comparison. It must not know how a completion was shown or kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .client import Client
+from .completion import Choice, Completion, Token
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where a choice of the replay is not what it was.
+
+    ``position`` counts tokens, or characters when tokens are not known. ``was`` and ``now`` are the tokens there
+    (``None`` past the end), with their logprobs: a near tie tells of arithmetic, a wide gap of a change.
+    """
+
+    choice: int
+    position: int
+    was: Token | None
+    now: Token | None
+
+    def __str__(self) -> str:
+        return f"choice {self.choice}, position {self.position}: {_told(self.was)} became {_told(self.now)}"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A completion, the same request's new completion, and where they part (``difference`` is ``None``: nowhere)."""
+
+    was: Completion
+    now: Completion
+    difference: Difference | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether every choice is the same."""
+        return self.difference is None
+
+    @property
+    def same_checkpoint(self) -> bool:
+        """Whether the same checkpoint answered."""
+        return self.was.model == self.now.model
+
+    def __str__(self) -> str:
+        model = (
+            "" if self.same_checkpoint else f" (the checkpoint is {self.now.model}, it was {self.was.model})"
+        )
+        return ("equal" if self.equal else f"not equal: {self.difference}") + model
+
+
+def replay(completion: Completion, client: Client | None = None) -> Replay:
+    """Send a completion's request again, as it was, and compare. It costs what the request costs.
+
+    Equal text can be expected at temperature 0 or with a seed, on the same checkpoint. Without a ``client`` one is
+    made from the environment. Raises :class:`AcsError` when the request fails now.
+    """
+    own = client or Client()
+    try:
+        fields: dict[str, Any] = dict(completion.request)
+        now = own.complete(fields.pop("prompt"), **fields)
+    finally:
+        if client is None:
+            own.close()
+    pairs = zip(completion.choices, now.choices, strict=True)
+    parted = (_difference(was, new) for was, new in pairs)
+    return Replay(completion, now, next((found for found in parted if found), None))
+
+
+def _difference(was: Choice, now: Choice) -> Difference | None:
+    if was.text == now.text and was.finish_reason == now.finish_reason:
+        return None
+    mine, theirs = was.tokens or _characters(was), now.tokens or _characters(now)
+    for position in range(max(len(mine), len(theirs))):
+        a = mine[position] if position < len(mine) else None
+        b = theirs[position] if position < len(theirs) else None
+        if a is None or b is None or a.text != b.text:
+            return Difference(was.index, position, a, b)
+    return Difference(was.index, len(mine), None, None)
+
+
+def _characters(choice: Choice) -> list[Token]:
+    return [Token(index, character, choice=choice.index) for index, character in enumerate(choice.text)]
+
+
+def _told(token: Token | None) -> str:
+    if token is None:
+        return "the end"
+    return repr(token.text) if token.logprob is None else f"{token.text!r} ({token.logprob:.3f})"

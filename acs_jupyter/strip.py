@@ -1,0 +1,89 @@
+"""A notebook without widget state, and without records when asked.
+
+Owns what is taken out of the file and that the file stays whole. It must not know kernels or the records' form.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+KEY = "acs_jupyter"
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@dataclass(frozen=True)
+class Stripped:
+    """What was taken out: bytes before and after, widget outputs, records."""
+
+    before: int
+    after: int
+    widgets: int
+    records: int
+
+    def __str__(self) -> str:
+        size = f"{self.before / 1000:.1f} KB to {self.after / 1000:.1f} KB"
+        return f"{size}; {self.widgets} widget outputs and {self.records} records taken out"
+
+
+def strip(notebook: str | os.PathLike[str], *, records: bool = False) -> Stripped:
+    """Take widget state and widget outputs out of a notebook, in place; ``records`` too.
+
+    Texts and static views stay. The file is replaced as a whole or not at all. Raises ``ValueError`` when it is no
+    notebook.
+    """
+    path = Path(notebook)
+    raw = path.read_bytes()
+    try:
+        book = json.loads(raw)
+        cells = book["cells"]
+        widgets = sum(_strip_widgets(cell) for cell in cells)
+        taken = sum(_strip_records(cell) for cell in cells) if records else 0
+        book.get("metadata", {}).pop("widgets", None)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{notebook} is not a notebook.") from None
+    new = (json.dumps(book, ensure_ascii=False, indent=1) + "\n").encode()
+    _replace(path, new)
+    return Stripped(len(raw), len(new), widgets, taken)
+
+
+def _strip_widgets(cell: dict[str, Any]) -> int:
+    outputs = cell.get("outputs")
+    if not outputs:
+        return 0
+    count = 0
+    kept = []
+    for output in outputs:
+        data = output.get("data", {})
+        if WIDGET not in data:
+            kept.append(output)
+            continue
+        count += 1
+        rest = {kind: value for kind, value in data.items() if kind != WIDGET}
+        if any("".join(value).strip() for value in rest.values() if isinstance(value, (str, list))):
+            kept.append({**output, "data": rest})
+    cell["outputs"] = kept
+    return count
+
+
+def _strip_records(cell: dict[str, Any]) -> int:
+    count = 0
+    for output in cell.get("outputs", ()):
+        count += output.get("metadata", {}).pop(KEY, None) is not None
+    return count
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).chmod(path.stat().st_mode)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

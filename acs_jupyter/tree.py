@@ -1,0 +1,96 @@
+"""What a session is made of: nodes and runs, and their plain form.
+
+Owns the two records and how a branch begins as a copy. It must not know the log, nor when anything changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .events import Origin, Scored, Top
+from .wire import Outcome
+
+
+@dataclass(slots=True)
+class Node:
+    """A piece of text: a prompt (``choice`` is ``None``) or one continuation.
+
+    ``parts`` joined is the text, to the byte. ``tokens``, ``logprobs`` and ``top`` have one length, the
+    number of tokens known; it is 0 when the server sent text only. The first ``kept`` of them were taken over
+    from the node that this one branched from.
+    """
+
+    id: str
+    run: str
+    parent: str | None
+    choice: int | None
+    ids: list[int] | None = None
+    echo: bool = False
+    kept: int = 0
+    parts: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    logprobs: list[float | None] = field(default_factory=list)
+    top: list[Top | None] = field(default_factory=list)
+    scores: list[list[Scored] | None] | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    children: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """All text that has arrived."""
+        if len(self.parts) > 1:
+            self.parts[:] = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
+
+@dataclass(slots=True)
+class Run:
+    """One request and what became of it. Times are seconds since the epoch."""
+
+    id: str
+    request: dict[str, Any]
+    request_id: str | None
+    opened_at: float
+    nodes: list[str] = field(default_factory=list)
+    checkpoint: str | None = None
+    completion_id: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    note: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usage_source: str | None = None
+    error: dict[str, Any] | None = None
+    outcome: Outcome = "open"
+    first_token_at: float | None = None
+    closed_at: float | None = None
+
+
+def take_over(node: Node, source: Node, origin: Origin) -> None:
+    """Begin a branch with a copy of another node's beginning; the token put in place keeps its known logprob."""
+    count = origin.tokens
+    node.echo = source.echo
+    node.tokens, node.logprobs, node.top = source.tokens[:count], source.logprobs[:count], source.top[:count]
+    if origin.text and source.tokens:
+        top = source.top[count] if count < len(source.top) else None
+        node.tokens.append(origin.text)
+        node.logprobs.append(None if top is None else top.get(origin.text))
+        node.top.append(top)
+    node.kept = len(node.tokens)
+    node.parts.append("".join(node.tokens) if node.tokens else origin.text)
+
+
+def node_state(node: Node) -> dict[str, Any]:
+    """A node as plain values, equal to what the TypeScript reducer holds."""
+    return {
+        "id": node.id, "run": node.run, "parent": node.parent, "choice": node.choice, "ids": node.ids,
+        "echo": node.echo, "kept": node.kept, "text": node.text, "tokens": node.tokens, "logprobs": node.logprobs,
+        "top": node.top, "scores": node.scores, "finish_reason": node.finish_reason,
+        "stop_reason": node.stop_reason, "children": node.children,
+    }  # fmt: skip
+
+
+def run_state(run: Run) -> dict[str, Any]:
+    """A run as plain values."""
+    return {name: getattr(run, name) for name in Run.__slots__}
