@@ -267,6 +267,14 @@ def test_a_poll_that_failed_is_no_outcome(api: Sync, state: str, status: str) ->
     assert got.text == " Paris"
 
 
+@pytest.mark.parametrize("state", ["running", "succeeded"])
+def test_however_often_the_same_poll_fails(api: Sync, state: str) -> None:
+    pair = [refusal("circuit_open", "503 Service Unavailable", Retry_After="0"), job(state)]
+    with Player([NEW, *pair * 5, completion()]) as server:
+        assert api(server.base, ("submit", "Hi", ASK), ("wait", LAST)).text == " Paris"
+        assert len(server.requests) == 12
+
+
 def test_a_limit_on_reading_is_no_outcome_even_when_the_job_has_failed(api: Sync) -> None:
     limited = refusal("rate_limited", "429 Too Many Requests", Retry_After="0")
     answers = [NEW, limited, job("failed"), refusal("vllm_oom", "502 Bad Gateway"), job("failed")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -17,6 +18,8 @@ import pytest
 from acs_jupyter.errors import JobLimitReached, JobStoreFull
 from acs_jupyter.local.job_store import JobStore, StoreBusy
 from acs_jupyter.local.job_values import End, Limits, New, Owner
+from acs_jupyter.local.jobs import Done, Jobs
+from acs_jupyter.wire import CompletionRequest
 from tests.support.job_server import DAY, START, job_server, outcome, status, submit, until
 from tests.support.servers import ROOT, environment, serving
 
@@ -301,6 +304,31 @@ def test_a_claim_is_for_good_and_keys_take_turns() -> None:
     assert claimed[6] is None
     assert all(row and row.usage_pending for row in claimed[:6])
     store.close()
+
+
+def test_cancelling_between_the_claim_and_the_work() -> None:
+    begun: list[str] = []
+
+    async def work(request: CompletionRequest, owner: Owner, request_id: str) -> Done:
+        begun.append(request_id)
+        await asyncio.sleep(0)
+        return Done(b"{}", {})
+
+    async def go() -> str:
+        store = JobStore(None, START)
+        jobs = Jobs(store, work, clock=lambda: START)
+        request = CompletionRequest(prompt="x", model="m", max_tokens=1)
+        row, _ = await jobs.submit(Owner("one"), "k", request, "req_1")
+        claimed = store.claim(START)
+        assert claimed is not None
+        assert (await jobs.cancel(Owner("one"), row.id)).status == "running"
+        await jobs._run(claimed)
+        ended = (await jobs.get(Owner("one"), row.id)).status
+        await jobs.stop()
+        return ended
+
+    assert asyncio.run(go()) == "cancelled"
+    assert begun == []
 
 
 def test_an_end_is_written_once() -> None:
