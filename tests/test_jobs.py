@@ -376,9 +376,9 @@ def test_failures_count_in_a_row_only(api: Sync, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_key_that_is_refused_is_not_how_a_job_ended(api: Sync) -> None:
-    with Player([NEW, refusal("invalid_api_key", "401 Unauthorized")]) as server:
-        with pytest.raises(errors.Unauthorized) as caught:
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
+    answers = [NEW, refusal("invalid_api_key", "401 Unauthorized")]
+    with Player(answers) as server, pytest.raises(errors.Unauthorized) as caught:
+        api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
     assert caught.value.hint == errors.Unauthorized.advice
 
 
