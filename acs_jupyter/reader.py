@@ -69,9 +69,11 @@ class Reader:
         usage, answer.usage = answer.usage, None
         if usage is not None:
             self.usage = self._total(usage, "usage")  # known even if what follows cannot be read
-        self.read(answer, events)
-        if self.usage is not None:
-            events.append(self.usage)
+        try:
+            self.read(answer, events)
+        finally:
+            if self.usage is not None:
+                events.append(self.usage)
 
     def _read_choice(self, choice: Choice, events: list[AnyEvent]) -> None:
         if choice.index < 0:
