@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+_BUDGET_HELP = "tokens a month; 0 or none for no limit"
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         # One line, without the usage text.
@@ -42,6 +45,7 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_port, default=8000, help="0 picks a free one (default: %(default)s)")
     parser.add_argument("--key", help="the API key (default: ACS_LOCAL_KEY, else a new one each start)")
+    _limit_arguments(parser)
     parser.set_defaults(run=_serve)
 
 
@@ -51,6 +55,51 @@ def _add_demo(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.add_argument("--gguf", metavar="FILE", help="a model file (default: SmolLM2-135M, fetched once)")
     parser.set_defaults(run=_demo)
+
+
+def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser("keys", help="keys of the local server, also while it runs")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    create = actions.add_parser("create", help="make a key and print it, once")
+    create.add_argument("--name", default="", help="a note to know it by")
+    create.add_argument("--budget", type=_budget, default=0, metavar="TOKENS", help=_BUDGET_HELP)
+    actions.add_parser("list", help="prefix, state, use of this month, budget and name of each key")
+    revoke = actions.add_parser("revoke", help="refuse a key from now on")
+    budget = actions.add_parser("budget", help="change a key's monthly budget")
+    for one in (revoke, budget):
+        one.add_argument("prefix", metavar="PREFIX", help="the 8 characters after acs-bm-")
+    budget.add_argument("budget", type=_budget, metavar="TOKENS", help=_BUDGET_HELP)
+    for each in actions.choices.values():
+        _data_argument(each)
+    parser.set_defaults(run=_keys)
+
+
+def _limit_arguments(parser: argparse.ArgumentParser) -> None:
+    _data_argument(parser)
+    group = parser.add_argument_group("limits of each key")
+    numbers = (
+        ("active", _positive, 16, "requests that run at once"),
+        ("waiting", _whole, 64, "requests that wait for one of these to end"),
+        ("starts", _whole, 600, "completions a minute; 0 for no limit"),
+        ("reads", _whole, 60, "model lists a minute; 0 for no limit"),
+        ("window", _rate, 840.0, "seconds an answer without streaming may take; 0 for no limit"),
+        ("window-tokens", _whole, 15_600, "max_tokens that fit in it; 0 for no limit"),
+    )
+    for name, kind, default, what in numbers:
+        words = f"{what} (default: %(default)g)"
+        group.add_argument(f"--{name}", type=kind, default=default, metavar="N", help=words)
+    words = "of the printed key, in tokens a month (default: no limit)"
+    group.add_argument("--budget", type=_budget, default=0, metavar="TOKENS", help=words)
+    group.add_argument(
+        "--try-infeasible", dest="refuse_infeasible", action="store_false",
+        help="run an explicit max_tokens above --window-tokens, instead of refusing it",
+    )  # fmt: skip
+
+
+def _data_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data", metavar="FOLDER", help="keys and usage (default: ACS_LOCAL_DATA, else your data folder)"
+    )
 
 
 def _engine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +122,17 @@ def _serve(args: argparse.Namespace) -> int:
         return _refused(problem)
     except KeyboardInterrupt:
         return 0
+
+
+def _keys(args: argparse.Namespace) -> int:
+    from .local.keys_command import Failed, run
+
+    try:
+        for line in run(args.action, vars(args)):
+            print(line)
+    except Failed as problem:
+        return _refused(problem)
+    return 0
 
 
 def _demo(args: argparse.Namespace) -> int:
@@ -102,14 +162,24 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _budget(text: str) -> int:
+    return 0 if text.lower() == "none" else _whole(text)
+
+
 def _rate(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens a second")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
     return value
 
 
-COMMANDS = (_add_serve, _add_demo)
+COMMANDS = (_add_serve, _add_keys, _add_demo)

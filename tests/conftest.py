@@ -12,13 +12,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+UNHURRIED = ("--starts", "0", "--reads", "0")
+"""All tests together start more than one key may."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Servers started by tests keep their keys away from the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACS_LOCAL_DATA", str(tmp_path_factory.mktemp("data") / "acs"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def scripted_server() -> Iterator[Running]:
-    with serving("--scripted") as running:
+    with serving("--scripted", *UNHURRIED) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def smollm_server() -> Iterator[Running]:
-    with serving() as running:
+    with serving(*UNHURRIED) as running:
         yield running

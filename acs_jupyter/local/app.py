@@ -1,7 +1,7 @@
 """The routes: HTTP in, the service's contract out.
 
 Owns paths, methods and headers. It must not know a particular engine, nor how a port is opened.
-Keys, budgets, limits and jobs get modules of their own and are joined here.
+Keys, budgets and limits are behind the desk; jobs get a module of their own and are joined here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -20,16 +21,19 @@ from ..checks import parse_request
 from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge, UpstreamServerError
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
-from .guard import Guard, KeyCheck, log
+from .desk import CLIENT_LEFT, Desk
+from .guard import Guard, log
 from .respond import Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
 from .shape import Answer, encode
+from .store import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from starlette.requests import Request
 
+    from .desk import Ticket
     from .engine import Engine, Task
     from .faults import Disturbance
 
@@ -43,9 +47,13 @@ def create_app(
     *,
     hosts: frozenset[str] | None,
     disturb: Callable[[Task], Disturbance | None] | None = None,
+    desk: Desk | None = None,
 ) -> Guard:
-    """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests."""
-    routes = _Routes(engine, KeyCheck(key), disturb)
+    """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests.
+
+    Without a ``desk`` the one key and what it uses live in memory, under the contract's limits.
+    """
+    routes = _Routes(engine, desk or Desk(Store(), key), disturb)
     app = Starlette(
         routes=[
             Route("/health", routes.health, methods=["GET"]),
@@ -54,7 +62,7 @@ def create_app(
             Route("/v1/completions", routes.completions, methods=["POST"]),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
         ],
-        exception_handlers={HTTPException: _http_error, ApiError: _api_error},
+        exception_handlers={HTTPException: _http_error, ApiError: _api_error, ClientDisconnect: _client_left},
     )
     app.router.redirect_slashes = False
     return Guard(app, hosts)
@@ -62,9 +70,9 @@ def create_app(
 
 class _Routes:
     def __init__(
-        self, engine: Engine, keys: KeyCheck, disturb: Callable[[Task], Disturbance | None] | None
+        self, engine: Engine, desk: Desk, disturb: Callable[[Task], Disturbance | None] | None
     ) -> None:
-        self._engine, self._keys, self._disturb = engine, keys, disturb
+        self._engine, self._desk, self._disturb = engine, desk, disturb
         self._started = time.monotonic()
         self._last: float | None = None
 
@@ -84,23 +92,27 @@ class _Routes:
             "warm_estimate": "warm",
             "active_choices": self._engine.busy,
         }
+        latency = self._desk.store.latency()
         wrapper = {
             "uptime_seconds": round(time.monotonic() - self._started, 3),
-            "database": {"ok": True, "latency_ms": 0.0},
+            "database": {"ok": latency is not None, "latency_ms": latency and round(latency, 3)},
         }
-        return _json({"status": "ok", "wrapper": wrapper, "backends": [backend], "degraded_backends": []})
+        status = "down" if latency is None else "ok"
+        body = {"status": status, "wrapper": wrapper, "backends": [backend], "degraded_backends": []}
+        return _json(body, 503 if latency is None else 200)
 
     async def models(self, request: Request) -> Response:
         """The one model that is served."""
-        self._keys.require(request.headers.get("authorization"))
+        self._desk.reader(request, "models")
         model: dict[str, Any] = to_builtins(self._engine.model)
         known = {name: value for name, value in model["capabilities"].items() if value is not None}
-        model["capabilities"] = known | {"activations": False, "chat_template": None}
+        own = {"activations": False, "chat_template": None}
+        model["capabilities"] = known | self._desk.capabilities | own
         return _json({"object": "list", "data": [model]})
 
     async def status(self, request: Request) -> Response:
         """Whether a model is warm; here it always is."""
-        self._keys.require(request.headers.get("authorization"))
+        self._desk.reader(request, "status")
         name = request.path_params["name"]
         check_model(self._engine, name)
         return _json({"id": name, "object": "model.status", "warm": True, "boot": None})
@@ -111,9 +123,14 @@ class _Routes:
 
     async def completions(self, request: Request) -> Response | Streamed:
         """A completion as JSON or as a stream."""
-        self._keys.require(request.headers.get("authorization"))
-        parsed = parse_request(await _body(request))
+        ticket = self._desk.admit(request)
+        body = await _body(request)
+        if not await ticket.turn(request.receive):
+            return Response(status_code=CLIENT_LEFT)
+        parsed = parse_request(body)
         task = await plan(self._engine, parsed, request.headers)
+        ticket.reserve(task, self._engine.model.id)
+        headers = self._headers() | ticket.headers
         disturbance = self._disturb(task) if self._disturb else None
         if disturbance is not None:
             page = disturbance.refuse()
@@ -121,45 +138,53 @@ class _Routes:
                 return page
         request_id = request.state.request_id
         if parsed.streamed:
-            frames: AsyncIterator[bytes] = self._frames(task, request_id)
+            frames: AsyncIterator[bytes] = self._frames(task, ticket, request_id)
             if disturbance is not None:
                 frames = disturbance.stream(frames, request_id)
-            return Streamed(kept_alive(frames), "text/event-stream; charset=utf-8", self._headers())
+            return Streamed(kept_alive(frames), "text/event-stream; charset=utf-8", headers)
         if disturbance is not None and disturbance.spoils_json:
-            parts = disturbance.json(self._whole(task), request_id)
-            return Streamed(parts, disturbance.media_type, self._headers())
-        body = await while_connected(request.receive, self._whole(task))
-        if body is None:
-            return Response(status_code=499)  # the client is gone and reads nothing
-        return Response(body, headers=self._headers(), media_type="application/json")
+            if disturbance.fails:
+                ticket.failed(200)
+            parts = disturbance.json(self._whole(task, ticket), request_id)
+            return Streamed(parts, disturbance.media_type, headers)
+        whole = await while_connected(request.receive, ticket.in_time(self._whole(task, ticket)))
+        if whole is None:
+            return Response(status_code=CLIENT_LEFT)  # it is gone and reads nothing
+        return Response(whole, headers=headers, media_type="application/json")
 
-    async def _whole(self, task: Task) -> bytes:
+    async def _whole(self, task: Task, ticket: Ticket) -> bytes:
         try:
-            answer = await self._answer(task)
-            steps = [step async for burst in run(self._engine, task) for step in burst]
+            answer = await self._answer(task, ticket)
+            bursts = ticket.counted(run(self._engine, task))
+            steps = [step async for burst in bursts for step in burst]
         except ApiError:
             raise
         except Exception as problem:
             raise _engine_failed(problem) from problem
         self._last = time.time()
+        ticket.done()
         return answer.body(steps)
 
-    async def _frames(self, task: Task, request_id: str) -> AsyncGenerator[bytes]:
+    async def _frames(self, task: Task, ticket: Ticket, request_id: str) -> AsyncGenerator[bytes]:
         try:
-            answer = await self._answer(task)
-            async with aclosing(run(self._engine, task)) as bursts:
+            answer = await self._answer(task, ticket)
+            async with aclosing(ticket.counted(run(self._engine, task))) as bursts:
                 async for burst in bursts:
                     yield answer.frames(burst)
         except Exception as problem:  # noqa: BLE001 - the stream has begun: it ends with an error frame
             error = problem if isinstance(problem, ApiError) else _engine_failed(problem)
+            ticket.failed(error.status, kept=True)
             yield b"data: " + envelope(error, request_id) + b"\n\n"
             return
         self._last = time.time()
+        ticket.done()
         yield answer.closing()
 
-    async def _answer(self, task: Task) -> Answer:
+    async def _answer(self, task: Task, ticket: Ticket) -> Answer:
         engine = self._engine
         found = await scores(engine, task)
+        if found is not None:
+            ticket.scored()
         return Answer(task, engine.model.served_model_name or engine.model.id, engine.fingerprint, found)
 
     def _headers(self) -> dict[str, str]:
@@ -187,13 +212,17 @@ def _engine_failed(problem: Exception) -> UpstreamServerError:
     return UpstreamServerError("The engine failed while it worked on this request.", retry_after=1)
 
 
-def _json(value: dict[str, Any]) -> Response:
-    return Response(encode(value), media_type="application/json")
+def _json(value: dict[str, Any], status: int = 200) -> Response:
+    return Response(encode(value), status, media_type="application/json")
 
 
 async def _api_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
     return error_response(error, request.state.request_id)
+
+
+async def _client_left(request: Request, error: Exception) -> Response:
+    return Response(status_code=CLIENT_LEFT)  # in the middle of its own body
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -59,6 +59,12 @@ class Disturbance:
         """Whether a JSON body is touched at all."""
         return self._fault != "crlf"
 
+    @property
+    def fails(self) -> bool:
+        """Whether a JSON answer becomes an error in a 200, for which nobody pays."""
+        cold = self._fault == "cold" and self._script.code != "upstream_error"
+        return self._fault == "error" or cold
+
     def refuse(self) -> Response | None:
         """Raise the error that stands instead of an answer, or return the page of a proxy."""
         if self._fault in CATALOGUE:
@@ -81,7 +87,7 @@ class Disturbance:
         body = await work
         if self._fault == "blank":
             return
-        if self._fault == "error" or (self._fault == "cold" and self._script.code != "upstream_error"):
+        if self.fails:
             yield envelope(self._error(self._script.code), request_id)
         elif self._fault in ("cut", "truncated"):
             yield body[: len(body) // 2]

@@ -1,19 +1,17 @@
-"""What stands before every route: request ids, the Host header, the key, and no answer without an envelope.
+"""What stands before every route: request ids, the Host header, and no answer without an envelope.
 
-Owns those four. It keeps the hash of the key only, and logs neither prompts nor completions.
-It must not know engines or completions.
+Owns those three, and logs neither prompts nor completions. It must not know keys, engines or completions.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 import re
+from contextlib import ExitStack
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from ..errors import ApiError, MissingAuthorization, ServerFailure, Unauthorized
+from ..errors import ApiError, ServerFailure
 from ..wire import REQUEST_ID
 from .respond import error_response
 
@@ -23,21 +21,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("acs_jupyter.local")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
-
-
-class KeyCheck:
-    """Compares bearer keys with the hash of the one that is valid."""
-
-    def __init__(self, key: str) -> None:
-        self._hash = _hashed(key)
-
-    def require(self, authorization: str | None) -> None:
-        """Raise the contract's 401 unless the header carries the key."""
-        scheme, _, key = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
-            raise MissingAuthorization("The Authorization header must be 'Bearer <key>'.")
-        if not hmac.compare_digest(_hashed(key.strip()), self._hash):
-            raise Unauthorized("The API key is not valid for this server.")
 
 
 class Guard:
@@ -53,13 +36,16 @@ class Guard:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         request_id = _request_id(headers.get(REQUEST_ID.encode()))
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        state["leaving"] = ExitStack()  # what a request holds is given back here, however it ended
         started = False
 
         async def tagged(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                state["status"] = message["status"]
                 message["headers"] = [*message.get("headers", []), (REQUEST_ID.encode(), request_id.encode())]
             await send(message)
 
@@ -74,6 +60,8 @@ class Guard:
                 raise
             failure = ServerFailure("The server failed; the request id helps to find out why.")
             await error_response(failure, request_id)(scope, receive, tagged)
+        finally:
+            state["leaving"].close()
 
     def _check_host(self, host: str) -> None:
         name = re.sub(r":\d+$", "", host.strip().lower())
@@ -85,7 +73,3 @@ class Guard:
 
 def _request_id(inbound: str | None) -> str:
     return inbound if inbound and _ID.fullmatch(inbound) else f"req_{token_hex(10)}"
-
-
-def _hashed(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

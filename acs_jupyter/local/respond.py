@@ -28,6 +28,7 @@ _TYPES = {
     "modal_cold_boot": "upstream_not_ready",
     "server_restarting": "server_error",
 }
+_WAITS = {"queue_full": 5.0, "rate_limited": 60.0, "circuit_open": 60.0, "modal_cold_boot": 30.0}
 _UPSTREAM = ("vllm_", "upstream_", "circuit_open", "modal_cold_boot")
 
 
@@ -50,8 +51,11 @@ def envelope(error: ApiError, request_id: str) -> bytes:
 def error_response(error: ApiError, request_id: str) -> Response:
     """An error as an HTTP answer, with the headers that tell whether a retry can help."""
     headers = {}
-    if error.retry_after is not None:
-        headers[RETRY_AFTER] = f"{error.retry_after:g}"
+    wait = error.retry_after
+    if wait is None and error.retryable and error.status in (429, 502, 503):
+        wait = _WAITS.get(error.code, 1.0)  # every error that a retry can help says when
+    if wait is not None:
+        headers[RETRY_AFTER] = f"{wait:g}"
     if error.status == 504 or error.code in ("deadline_infeasible", "request_too_large"):
         headers[SHOULD_RETRY] = "false"
     if error.code.startswith(_UPSTREAM):

@@ -12,14 +12,17 @@ import signal
 import socket
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from secrets import token_hex, token_urlsafe
 from typing import TYPE_CHECKING
 
+from .keys import new_key
+
 if TYPE_CHECKING:
+    from .desk import Desk
     from .engine import Engine
+    from .store import Store
 
 EXTRA = "pip install 'acs-jupyter[local]'"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -31,7 +34,11 @@ class BadSetting(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve. Port 0 picks a free one; ``rate`` is the scripted engine's, in tokens a second."""
+    """How to serve. Port 0 picks a free one; ``rate`` is the scripted engine's, in tokens a second.
+
+    ``data`` is the folder of keys and usage, ``budget`` that of the server's own key; for the names from
+    ``active`` on, see :class:`acs_jupyter.local.desk.Limits`.
+    """
 
     gguf: str | None = None
     scripted: bool = False
@@ -43,6 +50,15 @@ class Settings:
     threads: int | None = None
     rate: float = 0.0
     until_stdin_closes: bool = False
+    data: str | None = None
+    budget: int = 0
+    active: int = 16
+    waiting: int = 64
+    starts: int = 600
+    reads: int = 60
+    window: float = 840.0
+    window_tokens: int = 15_600
+    refuse_infeasible: bool = True
 
 
 def serve(settings: Settings) -> int:
@@ -52,15 +68,19 @@ def serve(settings: Settings) -> int:
     place = _bind(settings)
     with place:
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-        engine = _engine(settings)
+        store = _store(settings)
         try:
-            _run(engine, settings, key, place)
+            engine = _engine(settings)
+            try:
+                _run(engine, settings, key, place, _desk(settings, store, key))
+            finally:
+                engine.close()
         finally:
-            engine.close()
+            store.close()
     return 0
 
 
-def _run(engine: Engine, settings: Settings, key: str, place: socket.socket) -> None:
+def _run(engine: Engine, settings: Settings, key: str, place: socket.socket, desk: Desk) -> None:
     import uvicorn
 
     from .app import create_app
@@ -68,7 +88,7 @@ def _run(engine: Engine, settings: Settings, key: str, place: socket.socket) -> 
     from .guard import LOOPBACK
 
     hosts = LOOPBACK if settings.host in _LOOPBACK else None
-    app = create_app(engine, key, hosts=hosts, disturb=Faults() if settings.scripted else None)
+    app = create_app(engine, key, hosts=hosts, disturb=Faults() if settings.scripted else None, desk=desk)
     config = uvicorn.Config(
         app,
         log_level="critical",
@@ -107,10 +127,29 @@ def _check_extras(settings: Settings) -> None:
 
 
 def _key(settings: Settings) -> str:
-    key = settings.key or os.environ.get("ACS_LOCAL_KEY") or f"acs-bm-{token_hex(4)}-{token_urlsafe(24)}"
+    key = settings.key or os.environ.get("ACS_LOCAL_KEY") or new_key()
     if not re.fullmatch(r"[!-~]{8,200}", key):
         raise BadSetting("The key must be 8 to 200 visible ASCII characters without spaces.")
     return key
+
+
+def _store(settings: Settings) -> Store:
+    from .store import Store, StoreFailed, data_folder
+
+    try:
+        return Store(data_folder(settings.data))
+    except StoreFailed as problem:
+        if settings.data or os.environ.get("ACS_LOCAL_DATA"):
+            raise BadSetting(str(problem)) from None
+        _say(f"{problem} Keys and usage are kept in memory.")
+        return Store()
+
+
+def _desk(settings: Settings, store: Store, key: str) -> Desk:
+    from .desk import Desk, Limits
+
+    limits = Limits(**{item.name: getattr(settings, item.name) for item in fields(Limits)})
+    return Desk(store, key, own_budget=settings.budget, limits=limits)
 
 
 def _bind(settings: Settings) -> socket.socket:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from tests.support.sse import chunks
+
 if TYPE_CHECKING:
     from tests.support.servers import Running
 
@@ -157,8 +159,9 @@ def test_context_length(scripted: httpx.Client) -> None:
 
 
 def test_omitted_max_tokens_fills_up_to_the_default(scripted: httpx.Client) -> None:
-    body = scripted.post("completions", json={"prompt": "Hello"}).json()
-    assert body["usage"]["completion_tokens"] == 32_000
+    streamed = {"prompt": "Hello", "stream": True, "stream_options": {"include_usage": True}}
+    stream = scripted.post("completions", json=streamed)
+    assert chunks(stream.text)[-1]["usage"]["completion_tokens"] == 32_000
     limit = scripted.get("models").json()["data"][0]["capabilities"]["max_model_len"]
     near = scripted.post("completions", json={"prompt": [1] * (limit - 10)}).json()
     assert near["usage"]["completion_tokens"] == 10

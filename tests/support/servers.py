@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
+KEPT = ("ACS_GGUF", "ACS_LOCAL_DATA")
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Running:
 
 def environment(**more: str) -> dict[str, str]:
     """The environment of a child that finds the package in this checkout."""
-    known = {k: v for k, v in os.environ.items() if not k.startswith("ACS_") or k == "ACS_GGUF"}
+    known = {k: v for k, v in os.environ.items() if not k.startswith("ACS_") or k in KEPT}
     return known | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | more
 
 
