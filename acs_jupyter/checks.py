@@ -17,7 +17,15 @@ import msgspec
 from msgspec import UNSET
 
 from .errors import BadJson, BadRequest, InvalidRequest
-from .wire import MAX_OUTPUT_WORK, REQUEST_FIELDS, Capabilities, CompletionRequest, StreamOptions
+from .wire import (
+    MAX_JOB_BODY,
+    MAX_JOB_TOKENS,
+    MAX_OUTPUT_WORK,
+    REQUEST_FIELDS,
+    Capabilities,
+    CompletionRequest,
+    StreamOptions,
+)
 
 _decoder = msgspec.json.Decoder(CompletionRequest)
 
@@ -91,6 +99,18 @@ def beyond_model(request: CompletionRequest, limits: Capabilities) -> str | None
     return None
 
 
+def beyond_job(request: CompletionRequest) -> str | None:
+    """What a completion job cannot carry, as a sentence that names the alternative; ``None`` when it can."""
+    return _job_needs(request) or _job_refuses(request) or _job_work(request)
+
+
+def job_too_large(size: int) -> str | None:
+    """The sentence for a job's request above its bytes, or ``None``."""
+    if size <= MAX_JOB_BODY:
+        return None
+    return f"A job's request has at most {MAX_JOB_BODY} bytes; this has {size}. Use /v1/completions for it."
+
+
 def unknown_field(name: str) -> str:
     """The sentence for a field the contract does not have, with the nearest one it has."""
     if name == "best_of":
@@ -158,6 +178,35 @@ def _stream_rules(request: CompletionRequest) -> str | None:
     if request.streamed and isinstance(positions, int) and positions != 0:
         return f"prompt_logprobs={positions} cannot be streamed; only 0 can."
     return None
+
+
+def _job_needs(request: CompletionRequest) -> str | None:
+    if not isinstance(request.model, str) or not request.model:
+        return "model must be named in a job."
+    if not isinstance(request.max_tokens, int):
+        return "max_tokens must be set in a job."
+    return None
+
+
+def _job_refuses(request: CompletionRequest) -> str | None:
+    if request.streamed or isinstance(request.stream_options, StreamOptions):
+        return "stream: a job is not streamed; use /v1/completions for that."
+    if isinstance(request.prompt_logprobs, int):
+        return f"prompt_logprobs={request.prompt_logprobs}: jobs have none; use /v1/completions for them."
+    if isinstance(request.logprobs, int) and request.logprobs > 0:
+        return f"logprobs={request.logprobs}: a job has 0 at most; use /v1/completions for more."
+    return None
+
+
+def _job_work(request: CompletionRequest) -> str | None:
+    tokens = request.max_tokens if isinstance(request.max_tokens, int) else 0
+    work = request.choice_count * tokens
+    if work <= MAX_JOB_TOKENS:
+        return None
+    return (
+        f"prompts x n x max_tokens = {request.prompt_count} x {request.fan_out} x {tokens} = {work} is above "
+        f"{MAX_JOB_TOKENS}, the most a job may ask for; split it, or use /v1/completions."
+    )
 
 
 def _check_encodable(given: dict[str, Any]) -> None:

@@ -46,6 +46,13 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--port", type=_port, default=8000, help="0 picks a free one (default: %(default)s)")
     parser.add_argument("--key", help="the API key (default: ACS_LOCAL_KEY, else a new one each start)")
     _limit_arguments(parser)
+    parser.add_argument(
+        "--job-workers",
+        type=_positive,
+        metavar="N",
+        default=4,
+        help="jobs run at once (default: %(default)s)",
+    )
     parser.set_defaults(run=_serve)
 
 
@@ -74,6 +81,42 @@ def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(run=_keys)
 
 
+def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "jobs",
+        help="submit, find and read completion jobs",
+        epilog="Exit codes: 0 the job succeeded (or the question was answered), 1 it failed or could not be asked, "
+        "2 bad input, 3 it has not ended yet, 4 it was cancelled, 5 it was interrupted, 6 its content is gone.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    run = actions.add_parser(
+        "run",
+        help="submit a job, or find the one this request already has, wait, and print the text",
+        description="Safe to run again: the same request finds its job instead of paying twice.",
+        epilog=parser.epilog,
+    )
+    run.add_argument("--model", required=True, metavar="ID")
+    run.add_argument("--prompt", required=True, metavar="TEXT", help="'-' reads standard input")
+    run.add_argument("--max-tokens", required=True, type=_positive, metavar="N")
+    run.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other field; VALUE is JSON"
+    )
+    run.add_argument("--idempotency-key", metavar="KEY", help="default: made from the request's content")
+    run.add_argument("--tag", help="sets jobs with equal requests apart")
+    run.add_argument("--deadline", type=_rate, metavar="SECONDS", help="stop waiting; the job goes on")
+    for name, what in (("show", "how a job stands"), ("result", "what a job gave"), ("cancel", "end a job")):
+        action = actions.add_parser(name, help=what, epilog=parser.epilog)
+        action.add_argument("id", metavar="ID")
+    for action in actions.choices.values():
+        action.add_argument("--json", action="store_true", help="print one JSON object")
+    reconcile = actions.add_parser(
+        "reconcile", help="local server, stopped: say that the usage of interrupted jobs has been settled"
+    )
+    reconcile.add_argument("id", metavar="ID", nargs="?", help="default: all of them")
+    _data_argument(reconcile)
+    parser.set_defaults(run=_jobs)
+
+
 def _limit_arguments(parser: argparse.ArgumentParser) -> None:
     _data_argument(parser)
     group = parser.add_argument_group("limits of each key")
@@ -98,7 +141,9 @@ def _limit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _data_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--data", metavar="FOLDER", help="keys and usage (default: ACS_LOCAL_DATA, else your data folder)"
+        "--data",
+        metavar="FOLDER",
+        help="keys, usage and jobs (default: ACS_LOCAL_DATA, else your data folder, and jobs in memory)",
     )
 
 
@@ -145,6 +190,24 @@ def _demo(args: argparse.Namespace) -> int:
         return _refused(problem)
 
 
+def _jobs(args: argparse.Namespace) -> int:
+    if args.action == "reconcile":
+        return _reconcile(args)
+    from .job_command import run
+
+    return run(args)
+
+
+def _reconcile(args: argparse.Namespace) -> int:
+    from .local.job_store import StoreBusy, reconcile
+
+    try:
+        print(f"{reconcile(args.data, args.id)} settled")
+    except StoreBusy as problem:
+        return _refused(problem)
+    return 0
+
+
 def _refused(problem: Exception) -> int:
     print(f"acs-jupyter: {problem}", file=sys.stderr)
     return 2
@@ -182,4 +245,4 @@ def _rate(text: str) -> float:
     return value
 
 
-COMMANDS = (_add_serve, _add_keys, _add_demo)
+COMMANDS = (_add_serve, _add_keys, _add_jobs, _add_demo)

@@ -19,6 +19,7 @@ from .connection import Connection, made, stream_fields, streamed_if_possible
 from .errors import AcsError, ConnectionFailed
 from .events import AnyEvent
 from .exchange import Exchange
+from .jobs import AsyncJobs, Jobs
 from .session import Session
 from .streams import AsyncStream, Stream, result_of
 from .wire import Model, Prompt
@@ -40,6 +41,7 @@ class Client(Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._http = made(httpx.Client, self._options())
+        self.jobs = Jobs(self)
 
     def complete(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Completion:
         """Send a request and wait for its end.
@@ -124,6 +126,7 @@ class AsyncClient(Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._http = made(httpx.AsyncClient, self._options())
+        self.jobs = AsyncJobs(self)
 
     async def complete(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Completion:
         """See :meth:`Client.complete`. Cancelling the task closes the socket and ends the run as stopped."""

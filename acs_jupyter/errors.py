@@ -6,16 +6,17 @@
     |-- BudgetRefused            the local budget would be exceeded: nothing was sent
     |-- ConnectionFailed         no answer at all
     |-- Interrupted              an answer began and was cut; what came is kept
+    |-- JobPending               a completion job has not ended; it goes on
     '-- ApiError                 the server said no
         |-- BadRequest           400: one class per code below it
         |-- Unauthorized         401
         |-- ScopeDenied          403
-        |-- NotFound             404
-        |-- Conflict             409
-        |-- Expired              410
+        |-- NotFound             404: JobNotFound, ...
+        |-- Conflict             409: JobConflict, JobCancelled, ...
+        |-- Expired              410: JobExpired
         |-- RequestTooLarge      413
         |-- TooManyRequests      429: BudgetExceeded, QueueFull, RateLimited, ...
-        '-- ServerFailure        5xx: UpstreamDeadline, CircuitOpen, ColdBoot, ...
+        '-- ServerFailure        5xx: UpstreamDeadline, CircuitOpen, ColdBoot, JobInterrupted, ...
 
 Owns codes, statuses, whether a retry can help, and one line of advice for each.
 It must not know how a request travels. Codes are those of the service's error table; an unknown code
@@ -42,6 +43,8 @@ class AcsError(Exception):
         self.request_id = request_id
         self.completion: Any = None
         """What had arrived before it went wrong, as a completion, when the client knows it."""
+        self.job_id: str | None = None
+        """The completion job it is about, if it is about one."""
         self.hint = self.advice if advice is None else advice
 
     def redacted(self: E, redact: Callable[[str], str]) -> E:
@@ -56,6 +59,8 @@ class AcsError(Exception):
         parts = [f"{self.code}: {_one_line(self.message)}"]
         if self.hint:
             parts.append(self.hint)
+        if self.job_id:
+            parts.append(f"[job {self.job_id}]")
         if self.request_id:
             parts.append(f"[request {self.request_id}]")
         return " ".join(parts)
@@ -96,6 +101,13 @@ class Interrupted(AcsError):
 
     code = "interrupted"
     advice = "What arrived is kept; sending again is a new, separately billed run."
+
+
+class JobPending(AcsError):
+    """The job has not ended yet. Nothing was cancelled: it goes on without anybody waiting."""
+
+    code = "job_pending"
+    advice = "It goes on without you; wait for it again, or cancel it."
 
 
 class ApiError(AcsError):
@@ -274,12 +286,32 @@ class HarvestJobNotFound(NotFound):
     code = "harvest_job_not_found"
 
 
+class JobNotFound(NotFound):
+    """No such completion job under this key."""
+
+    code = "job_not_found"
+    advice = "Use the API key that submitted it; a job is forgotten seven days after its end."
+
+
 class Conflict(ApiError):
     """The request clashes with what is there."""
 
     code = "conflict"
     status = 409
     advice = "Use another idempotency key, or the same request."
+
+
+class JobConflict(Conflict):
+    """The idempotency key belongs to a job with another request."""
+
+    code = "idempotency_conflict"
+
+
+class JobCancelled(Conflict):
+    """The job was cancelled; it has no result."""
+
+    code = "job_cancelled"
+    advice = "Submit it under another idempotency key (or tag=) to run it after all."
 
 
 class HarvestNotCancellable(Conflict):
@@ -295,6 +327,13 @@ class Expired(ApiError):
     code = "expired"
     status = 410
     advice = "Results are kept 24 hours; submit anew if you still need it."
+
+
+class JobExpired(Expired):
+    """The job's content was kept for its time and is gone, or it waited too long to run."""
+
+    code = "job_expired"
+    advice = "Results are kept 24 hours; submit under another idempotency key (or tag=) to run it again."
 
 
 class RequestTooLarge(ApiError):
@@ -327,6 +366,21 @@ class QueueFull(TooManyRequests):
 
     code = "queue_full"
     advice = "Keep at most 16 requests in flight."
+
+
+class JobLimitReached(TooManyRequests):
+    """Too many completion jobs are active."""
+
+    code = "job_limit_reached"
+    advice = "Wait for jobs to end, or cancel some."
+
+
+class JobStoreFull(TooManyRequests):
+    """Too many completion jobs are stored."""
+
+    code = "job_store_full"
+    can_retry = False
+    advice = "Ended jobs are forgotten after seven days; for many prompts use requests instead of jobs."
 
 
 class RateLimited(TooManyRequests):
@@ -428,6 +482,24 @@ class ColdBoot(ServerFailure):
     code = "modal_cold_boot"
     status = 503
     advice = "The model is starting; one request waits for it."
+
+
+class JobInterrupted(ServerFailure):
+    """The server lost the job while it ran; it is never run again by itself."""
+
+    code = "job_interrupted"
+    status = 503
+    can_retry = False
+    advice = "It may have been billed: give the operator job id and request id before you submit it anew."
+
+
+class JobResultTooLarge(ServerFailure):
+    """The job's result was above the size that is kept."""
+
+    code = "job_result_too_large"
+    status = 502
+    can_retry = False
+    advice = "Ask for less: lower max_tokens or n, or use a request instead of a job."
 
 
 class HarvestUnavailable(ServerFailure):

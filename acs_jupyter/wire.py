@@ -21,6 +21,12 @@ Prompt = str | list[str] | list[int] | list[list[int]]
 MAX_OUTPUT_WORK = 32_000
 """Upper bound of ``prompt_count * n * max_tokens`` for one request."""
 
+MAX_JOB_TOKENS = 4096
+"""Upper bound of ``prompt_count * n * max_tokens`` for a completion job."""
+MAX_JOB_BODY = 64 * 2**10
+"""Largest request of a completion job, in bytes of JSON."""
+
+IDEMPOTENCY_KEY = "idempotency-key"
 REQUEST_ID = "x-request-id"
 WORKLOAD = "x-acs-workload"
 CLAMPED = "x-acs-max-tokens-clamped"
@@ -254,6 +260,53 @@ def sampling_of(request: CompletionRequest) -> dict[str, Any]:
     """The parameters of a request without its prompt, model and transport fields."""
     fields = request_fields(request)
     return {name: fields[name] for name in SAMPLING_FIELDS if name in fields}
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What a server tells about a completion job; what it does not tell is ``None``.
+
+    ``status`` is the server's word and may be one nobody knows yet; it never says by itself what the job gave: the
+    result endpoint does. ``usage_pending``: a reservation is still held. Times are as sent (seconds since the epoch
+    or ISO 8601). ``fields`` holds everything the server said.
+    """
+
+    id: str
+    status: str = ""
+    status_url: str | None = None
+    result_url: str | None = None
+    usage_pending: bool | None = None
+    cancel_requested: bool | None = None
+    model: str | None = None
+    request_id: str | None = None
+    created_at: float | str | None = None
+    started_at: float | str | None = None
+    ended_at: float | str | None = None
+    expires_at: float | str | None = None
+    result_expires_at: float | str | None = None
+    fields: dict[str, Any] = {}
+
+
+def decode_job(data: bytes, job_id: str | None = None) -> Job:
+    """A job from a body; a field of an unexpected type counts as not told. Raises ``msgspec.DecodeError``.
+
+    ``job_id`` is the id when the body does not repeat it.
+    """
+    said = msgspec.json.decode(data, type=dict[str, Any])
+    known = {
+        name: value for name, value in said.items() if name in Job.__struct_fields__ and name != "fields"
+    }
+    if "id" not in known:
+        known["id"] = said.get("job_id", job_id)
+    job: Job = msgspec.convert({name: value for name, value in known.items() if _fits(name, value)}, Job)
+    return msgspec.structs.replace(job, fields=said)
+
+
+def _fits(name: str, value: Any) -> bool:
+    try:
+        msgspec.convert({"id": "", name: value}, Job)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 Outcome = Literal["open", "done", "stopped", "interrupted", "failed"]

@@ -7,7 +7,7 @@ Keys, budgets and limits are behind the desk; jobs get a module of their own and
 from __future__ import annotations
 
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -23,7 +23,9 @@ from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
 from .desk import CLIENT_LEFT, Desk
 from .guard import Guard, log
-from .respond import Streamed, envelope, error_response, kept_alive, while_connected
+from .job_routes import JobRoutes, Private
+from .jobs import Done, Jobs
+from .respond import CutHere, Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
 from .shape import Answer, encode
 from .store import Store
@@ -33,9 +35,12 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from ..wire import CompletionRequest
     from .desk import Ticket
     from .engine import Engine, Task
     from .faults import Disturbance
+    from .job_store import JobStore
+    from .job_values import Owner
 
 MAX_BODY = 50 * 2**20
 """Largest request body in bytes; above it stands the 413."""
@@ -48,24 +53,31 @@ def create_app(
     hosts: frozenset[str] | None,
     disturb: Callable[[Task], Disturbance | None] | None = None,
     desk: Desk | None = None,
+    jobs: JobStore | None = None,
+    **job_options: Any,
 ) -> Guard:
     """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests.
 
-    Without a ``desk`` the one key and what it uses live in memory, under the contract's limits.
+    Without a ``desk`` the one key and what it uses live in memory, under the contract's limits. With ``jobs`` there
+    are completion jobs, run between startup and shutdown of the lifespan; ``job_options`` are those of :class:`Jobs`.
     """
-    routes = _Routes(engine, desk or Desk(Store(), key), disturb)
+    desk = desk or Desk(Store(), key)
+    routes = _Routes(engine, desk, disturb)
+    board = Jobs(jobs, routes.job, **job_options) if jobs else None
     app = Starlette(
+        lifespan=board.lifespan if board else None,
         routes=[
             Route("/health", routes.health, methods=["GET"]),
             Route("/v1/models", routes.models, methods=["GET"]),
             Route("/v1/models/{name:path}/status", routes.status, methods=["GET"]),
             Route("/v1/completions", routes.completions, methods=["POST"]),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
+            *(JobRoutes(board, desk, routes.planned).routes() if board else ()),
         ],
         exception_handlers={HTTPException: _http_error, ApiError: _api_error, ClientDisconnect: _client_left},
     )
     app.router.redirect_slashes = False
-    return Guard(app, hosts)
+    return Guard(Private(app), hosts)
 
 
 class _Routes:
@@ -151,6 +163,31 @@ class _Routes:
         if whole is None:
             return Response(status_code=CLIENT_LEFT)  # it is gone and reads nothing
         return Response(whole, headers=headers, media_type="application/json")
+
+    async def planned(self, parsed: CompletionRequest) -> Task:
+        """The task of a request, or the error that stands before any work."""
+        return await plan(self._engine, parsed, {})
+
+    async def job(self, parsed: CompletionRequest, owner: Owner, request_id: str) -> Done:
+        """A JSON completion for nobody who waits: the same limits, the same budget, no request window."""
+        async with self._desk.passage(owner.key, request_id) as ticket:
+            task = await self.planned(parsed)
+            ticket.reserve(task, self._engine.model.id, hurried=False)
+            headers = self._headers() | ticket.headers
+            disturbance = self._disturb(task) if self._disturb else None
+            page = disturbance.refuse() if disturbance else None
+            if page is not None:
+                ticket.failed(page.status_code)
+                return Done(bytes(page.body), {})
+            if disturbance is None or not disturbance.spoils_json:
+                return Done(await self._whole(task, ticket), headers)
+            if disturbance.fails:
+                ticket.failed(502)
+            body = b""
+            with suppress(CutHere):
+                async for part in disturbance.json(self._whole(task, ticket), request_id):
+                    body += part
+            return Done(body, headers)
 
     async def _whole(self, task: Task, ticket: Ticket) -> bytes:
         try:

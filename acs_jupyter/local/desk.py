@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import ApiError, DeadlineInfeasible, UpstreamDeadline
+from ..errors import ApiError, DeadlineInfeasible, Unauthorized, UpstreamDeadline
 from ..wire import CLAMPED
 from .budget import Budget, Reservation
 from .gate import Gate, Place, Rate
@@ -98,6 +99,10 @@ class Desk:
         self._starts.start(_bucket(request))
         return self._caller(request)
 
+    def caller(self, request: Request) -> Caller:
+        """Who asks; the key alone is checked."""
+        return self._caller(request)
+
     def admit(self, request: Request) -> Ticket:
         """A ticket for a completion: rate, key and a place at the gate. It closes itself with the request."""
         caller = self.starter(request)
@@ -109,6 +114,17 @@ class Desk:
     def ticket(self, caller: Caller, request_id: str, endpoint: str) -> Ticket:
         """A ticket for work that takes no place at the gate, such as a job's; use it in a ``with`` block."""
         return Ticket(self, caller, request_id, endpoint=endpoint)
+
+    @asynccontextmanager
+    async def passage(self, key_id: str, request_id: str) -> AsyncGenerator[Ticket]:
+        """A ticket for a job, with a place at the gate that is waited for as long as it takes."""
+        caller = self.keys.caller(key_id)
+        if caller is None:
+            raise Unauthorized("The API key that submitted this is not known any more.")
+        place = await self.gate.place(caller.id)
+        with Ticket(self, caller, request_id, place=place, endpoint="completion-jobs") as ticket:
+            await place.given.wait()
+            yield ticket
 
     def _caller(self, request: Request) -> Caller:
         caller = self.keys.require(request.headers.get("authorization"))

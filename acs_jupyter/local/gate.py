@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 QUEUE_RETRY = 5
 """Seconds to wait after ``queue_full``."""
+_AGAIN = 0.5
 _MINUTE = 60.0
 _MANY = 1024
 
@@ -61,6 +62,14 @@ class Gate:
                 retry_after=QUEUE_RETRY,
             )
         return place
+
+    async def place(self, key: str) -> Place:
+        """The same for work that nobody waits for: where there is no room, it tries again until there is."""
+        while True:
+            try:
+                return self.enter(key)
+            except QueueFull:
+                await asyncio.sleep(_AGAIN)
 
     def left(self, place: Place) -> None:
         """Take a place back and give it to the next in line."""

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,7 @@ from .keys import new_key
 if TYPE_CHECKING:
     from .desk import Desk
     from .engine import Engine
+    from .job_store import JobStore
     from .store import Store
 
 EXTRA = "pip install 'acs-jupyter[local]'"
@@ -59,6 +61,7 @@ class Settings:
     window: float = 840.0
     window_tokens: int = 15_600
     refuse_infeasible: bool = True
+    job_workers: int = 4
 
 
 def serve(settings: Settings) -> int:
@@ -70,17 +73,21 @@ def serve(settings: Settings) -> int:
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
         store = _store(settings)
         try:
+            jobs = _job_store(settings)
             engine = _engine(settings)
             try:
-                _run(engine, settings, key, place, _desk(settings, store, key))
+                _run(engine, settings, key, place, desk=_desk(settings, store, key), jobs=jobs)
             finally:
                 engine.close()
+                jobs.close()
         finally:
             store.close()
     return 0
 
 
-def _run(engine: Engine, settings: Settings, key: str, place: socket.socket, desk: Desk) -> None:
+def _run(
+    engine: Engine, settings: Settings, key: str, place: socket.socket, *, desk: Desk, jobs: JobStore
+) -> None:
     import uvicorn
 
     from .app import create_app
@@ -88,12 +95,20 @@ def _run(engine: Engine, settings: Settings, key: str, place: socket.socket, des
     from .guard import LOOPBACK
 
     hosts = LOOPBACK if settings.host in _LOOPBACK else None
-    app = create_app(engine, key, hosts=hosts, disturb=Faults() if settings.scripted else None, desk=desk)
+    app = create_app(
+        engine,
+        key,
+        hosts=hosts,
+        disturb=Faults() if settings.scripted else None,
+        desk=desk,
+        jobs=jobs,
+        workers=settings.job_workers,
+    )
     config = uvicorn.Config(
         app,
         log_level="critical",
         access_log=False,
-        lifespan="off",
+        lifespan="on",
         server_header=False,
         timeout_graceful_shutdown=1,
     )
@@ -143,6 +158,20 @@ def _store(settings: Settings) -> Store:
             raise BadSetting(str(problem)) from None
         _say(f"{problem} Keys and usage are kept in memory.")
         return Store()
+
+
+def _job_store(settings: Settings) -> JobStore:
+    """Jobs on disk with a data folder, else in memory: prompts are written down only when somebody said where."""
+    from .job_store import JobStore, StoreBusy, folder_of
+
+    try:
+        return JobStore(folder_of(settings.data), time.time())
+    except StoreBusy as problem:
+        if settings.data:
+            raise BadSetting(str(problem)) from None
+        # The variable is a standing default that several servers of one user share; one of them has the jobs.
+        _say(f"{problem} Jobs of this server are kept in memory.")
+        return JobStore(None, time.time())
 
 
 def _desk(settings: Settings, store: Store, key: str) -> Desk:

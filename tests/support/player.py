@@ -68,6 +68,9 @@ class Player:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
+            connection.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+            )  # steps go out as they are played
             thread = threading.Thread(target=self._serve, args=(connection, count), daemon=True)
             self._threads.append(thread)
             self._open.append(connection)

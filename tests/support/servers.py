@@ -10,6 +10,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def environment(**more: str) -> dict[str, str]:
 @contextmanager
 def serving(*arguments: str, **env: str) -> Iterator[Running]:
     """``acs-jupyter serve`` with these arguments on a free port, ended at the end."""
+    if "ACS_LOCAL_DATA" in os.environ:  # one folder a server: completion jobs belong to one
+        env = {"ACS_LOCAL_DATA": f"{os.environ['ACS_LOCAL_DATA']}/{token_hex(4)}"} | env
     process = subprocess.Popen(
         [sys.executable, "-m", "acs_jupyter", "serve", "--port", "0", *arguments],
         stdout=subprocess.PIPE,
