@@ -63,7 +63,7 @@ def parse_request(body: bytes) -> CompletionRequest:
         request = _decoder.decode(body)
     except msgspec.ValidationError as error:
         raise BadRequest(explain(str(error), _loose(body))) from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _not_json(body) from None
     problem = broken_rule(request)
     if problem:
@@ -121,7 +121,7 @@ def unknown_field(name: str) -> str:
 
 def explain(problem: str, given: Any) -> str:
     """Turn a decoder's complaint into a sentence with field, value and bound."""
-    unknown = re.search(r"unknown field `(.*)`", problem)
+    unknown = re.search(r"unknown field `([^`]*)`", problem)
     where = re.search(r" - at `\$\.?(.*)`$", problem)
     path = where.group(1) if where else ""
     if unknown:
@@ -227,7 +227,7 @@ def _check_encodable(given: dict[str, Any]) -> None:
 def _loose(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from .completion import Completion
-from .connection import Connection, stream_fields, streamed_if_possible
+from .connection import Connection, made, stream_fields, streamed_if_possible
 from .errors import AcsError, ConnectionFailed
 from .events import AnyEvent
 from .exchange import Exchange
@@ -40,20 +40,25 @@ class Client(Connection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._http = httpx.Client(**self._options)
+        self._http = made(httpx.Client, self._options())
         self.jobs = Jobs(self)
 
     def complete(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Completion:
         """Send a request and wait for its end.
 
         It is streamed inside where the contract allows, so that interrupting it keeps what came
-        (``stream=False`` asks for one JSON body). Raises :class:`AcsError`; its ``completion`` holds what came.
+        (``stream=False`` asks for one JSON body). Raises :class:`AcsError`. Whatever exception ends the run, a
+        ``KeyboardInterrupt`` too, has what came as its ``completion``.
         """
         request = self.request(prompt, **streamed_if_possible(fields))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
-        for _ in self.drive(exchange, session.apply):
-            pass
+        try:
+            for _ in self.drive(exchange, session.apply):
+                pass
+        except BaseException as error:
+            error.completion = Completion(session, exchange.run)  # type: ignore[attr-defined]
+            raise
         return result_of(exchange, session)
 
     def stream(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Stream:
@@ -120,7 +125,7 @@ class AsyncClient(Connection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._http = httpx.AsyncClient(**self._options)
+        self._http = made(httpx.AsyncClient, self._options())
         self.jobs = AsyncJobs(self)
 
     async def complete(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Completion:
@@ -128,9 +133,13 @@ class AsyncClient(Connection):
         request = self.request(prompt, **streamed_if_possible(fields))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
-        async with contextlib.aclosing(self.drive(exchange, session.apply)) as batches:
-            async for _ in batches:
-                pass
+        try:
+            async with contextlib.aclosing(self.drive(exchange, session.apply)) as batches:
+                async for _ in batches:
+                    pass
+        except BaseException as error:
+            error.completion = Completion(session, exchange.run)  # type: ignore[attr-defined]
+            raise
         return result_of(exchange, session)
 
     def stream(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> AsyncStream:

@@ -34,7 +34,7 @@ class Alternative(Struct, frozen=True):
     @property
     def probability(self) -> float:
         """``exp(logprob)``."""
-        return math.exp(self.logprob)
+        return math.exp(min(self.logprob, 0.0))
 
 
 class Token(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Token(Struct, frozen=True):
     @property
     def probability(self) -> float | None:
         """``exp(logprob)``, or ``None``."""
-        return None if self.logprob is None else math.exp(self.logprob)
+        return None if self.logprob is None else math.exp(min(self.logprob, 0.0))
 
     @property
     def surprisal(self) -> float | None:
@@ -79,7 +79,7 @@ class Token(Struct, frozen=True):
         """The probability mass that the returned entries do not cover, 0 to 1."""
         if self.top is None:
             return None
-        return max(0.0, 1.0 - sum(math.exp(logprob) for logprob in self.top.values()))
+        return max(0.0, 1.0 - sum(math.exp(min(logprob, 0.0)) for logprob in self.top.values()))
 
 
 class PromptToken(Struct, frozen=True):

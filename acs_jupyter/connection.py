@@ -7,7 +7,8 @@ The key stands in the headers given to httpx and nowhere else: not in a ``repr``
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,10 +16,13 @@ import httpx
 from . import wire
 from ._version import __version__
 from .checks import beyond_model, build_request
-from .errors import InvalidRequest, NotConfigured
+from .errors import ConnectionFailed, InvalidRequest, NotConfigured
 from .exchange import Exchange
 from .failures import error_from_body
+from .secret import HIDDEN, Secret
 from .wire import CompletionRequest, Model, Prompt
+
+T = TypeVar("T")
 
 READ_TIMEOUT = 900.0
 """Seconds without a byte: a cold boot may take most of it, and the service itself gives up at 840."""
@@ -44,7 +48,7 @@ class Connection:
     def __init__(
         self,
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: str | Secret | None = None,
         *,
         model: str | None = None,
         workload: str = "interactive",
@@ -52,26 +56,31 @@ class Connection:
         retries: int = 3,
         meter: Meter | None = None,
     ) -> None:
-        base = base_url or os.environ.get("ACS_API_BASE")
-        key = api_key or os.environ.get("ACS_API_KEY")
-        if not base or not key:
-            missing = " and ".join(
-                name for name, value in (("ACS_API_BASE", base), ("ACS_API_KEY", key)) if not value
-            )
-            raise NotConfigured(f"{missing} {'are' if 'and' in missing else 'is'} not set.")
+        api_key = (
+            api_key if isinstance(api_key, Secret) else Secret(api_key or os.environ.get("ACS_API_KEY", ""))
+        )
+        base = api_key.redact(base_url or os.environ.get("ACS_API_BASE") or "")
+        if not base or not api_key:
+            missing = [
+                name for name, value in (("ACS_API_BASE", base), ("ACS_API_KEY", api_key)) if not value
+            ]
+            raise NotConfigured(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not set.")
         self.base_url = normal_base(base)
         self.model = model
         self.retries = retries
         self.meter = meter
         self._models: list[Model] | None = None
-        self._options: dict[str, Any] = {
-            "timeout": httpx.Timeout(timeout, connect=20.0, write=60.0, pool=None),
+        self._secret = _usable(api_key)
+        self._workload = workload
+        self._timeout = timeout
+
+    def _options(self) -> dict[str, Any]:
+        """What an httpx client is made with; the key is added to each request on its way out."""
+        return {
+            "timeout": httpx.Timeout(self._timeout, connect=20.0, write=60.0, pool=None),
             "limits": httpx.Limits(max_connections=64, max_keepalive_connections=32),
-            "headers": {
-                "authorization": f"Bearer {_clean_key(key)}",
-                "user-agent": f"acs-jupyter/{__version__}",
-                wire.WORKLOAD: workload,
-            },
+            "auth": _Bearer(self._secret),
+            "headers": {"user-agent": f"acs-jupyter/{__version__}", wire.WORKLOAD: self._workload},
             # A proxy from the environment cannot reach this machine's own loopback.
             "trust_env": urlsplit(self.base_url).hostname not in _LOOPBACK,
         }
@@ -98,7 +107,7 @@ class Connection:
 
     def exchange(self, request: CompletionRequest, **options: Any) -> Exchange:
         """A new run of ``request`` under this client's retry rule."""
-        return Exchange(request, retries=self.retries, **options)
+        return Exchange(request, retries=self.retries, redact=self._secret.redact, **options)
 
     def _limits_of(self, model: Any) -> wire.Capabilities | None:
         for known in self._models or ():
@@ -127,37 +136,67 @@ class Connection:
             self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
 
     def _keep_models(self, response: httpx.Response) -> list[Model]:
+        request_id = response.headers.get(wire.REQUEST_ID)
         if response.status_code != 200:
-            raise error_from_body(
-                response.status_code,
-                response.headers,
-                response.content,
-                response.headers.get(wire.REQUEST_ID),
-            )
-        self._models = wire.decode_models(response.content).data
+            error = error_from_body(response.status_code, response.headers, response.content, request_id)
+            raise error.redacted(self._secret.redact)
+        try:
+            self._models = wire.decode_models(response.content).data
+        except (ValueError, RecursionError):
+            raise ConnectionFailed(
+                "The list of models cannot be read; is ACS_API_BASE the address of the API?",
+                advice="",
+                request_id=request_id,
+            ) from None
         return self._models
+
+
+class _Bearer(httpx.Auth):
+    """Writes the key into each request's headers, and is all of a client that knows it."""
+
+    def __init__(self, secret: Secret) -> None:
+        self._secret = secret
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["authorization"] = f"Bearer {self._secret.reveal()}"
+        yield request
 
 
 def normal_base(base: str) -> str:
     """A base URL that ends in ``/v1``, however it was written. Raises :class:`NotConfigured`."""
     text = base.strip()
-    if "://" not in text:
-        host = urlsplit(f"//{text}").hostname
-        text = f"{'http' if host in _LOOPBACK else 'https'}://{text}"
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if "@" in text or HIDDEN in text:
+        raise NotConfigured(
+            "ACS_API_BASE holds a key, a user name or a password.",
+            advice="Put the key into ACS_API_KEY instead.",
+        )
+    try:
+        if "://" not in text:
+            host = urlsplit(f"//{text}").hostname
+            text = f"{'http' if host in _LOOPBACK else 'https'}://{text}"
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        httpx.URL(text)
+    except (ValueError, httpx.InvalidURL):
+        good = False
+    if not good:
         raise NotConfigured(
             f"ACS_API_BASE is {base.strip()!r}, which is not an http(s) address.",
             advice="It looks like https://host/v1.",
-        )
-    if parts.username or parts.password:
-        raise NotConfigured(
-            "ACS_API_BASE holds a user name or password.", advice="Put the key into ACS_API_KEY instead."
         )
     path = parts.path.rstrip("/")
     if not path.endswith("/v1"):
         path += "/v1"
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def made(make: Callable[..., T], options: dict[str, Any]) -> T:
+    """An httpx client; a proxy variable that is no address is told in one line."""
+    try:
+        return make(**options)
+    except (ValueError, httpx.InvalidURL, ImportError) as error:
+        reason = " ".join(str(error).split())[:200]
+    raise NotConfigured(f"No connection can be set up: {reason}.", advice="Check HTTPS_PROXY and its like.")
 
 
 def stream_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -170,13 +209,17 @@ def stream_fields(fields: dict[str, Any]) -> dict[str, Any]:
 
 def streamed_if_possible(fields: dict[str, Any]) -> dict[str, Any]:
     """Stream unless the caller said otherwise or wants prompt log-probabilities, which only a body carries."""
+    if fields.get("stream") is True:
+        return stream_fields(fields)
     if fields.get("stream") is not None or fields.get("prompt_logprobs") is not None:
         return fields
     return stream_fields(fields)
 
 
-def _clean_key(key: str) -> str:
-    text = key.strip()
-    if not text.isascii() or not text.isprintable() or " " in text:
+def _usable(secret: Secret) -> Secret:
+    text = secret.reveal().strip()
+    good = text.isascii() and text.isprintable() and " " not in text
+    del text  # a verbose traceback shows a frame's names with their values
+    if not good:
         raise NotConfigured("ACS_API_KEY holds characters that a key cannot have.", advice="Copy it again.")
-    return text
+    return Secret(secret.reveal().strip())

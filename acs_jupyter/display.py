@@ -42,6 +42,9 @@ def show_copy(shell: Any, completion: Completion) -> None:
 class NotebookView:
     """The live cell, then a static copy that hides itself while the live cell is there."""
 
+    def __init__(self) -> None:
+        self._copy: Any = None
+
     def open(self, session: Session, handle: Handle) -> None:
         """Show the live cell and an empty place for the copy."""
         from IPython.display import display  # noqa: PLC0415  # only in a notebook
@@ -55,23 +58,30 @@ class NotebookView:
 
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the run's record in its metadata."""
+        if getattr(self, "_copy", None) is None:
+            return
         from .record import record_of  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
 
         if self._handle.run in self._session.runs:
             bundle = mimebundle(self._session, self._handle.run)
             self._copy.update(bundle, raw=True, metadata=record_of(self._session, self._handle.run))
+        self._window.forget()
+        del self._session, self._handle, self._window, self._copy
 
     def _obey(self, intent: AnyIntent) -> None:
         if isinstance(intent, Cancel):
-            self._handle.stop()
+            handle = getattr(self, "_handle", None)
+            if handle is not None:
+                handle.stop()
 
 
 class TextView:
     """Plain text to standard output, as it comes; several choices one after the other, each with its number."""
 
     def __init__(self, write: Callable[[str], Any] | None = None) -> None:
-        self._write = write or sys.stdout.write
+        self._out = write or sys.stdout.write
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     def open(self, session: Session, handle: Handle) -> None:
         """Start to write what arrives."""
@@ -81,7 +91,7 @@ class TextView:
     def close(self) -> None:
         """Write the choices that could not be streamed, and a last newline."""
         self._unsubscribe()
-        run = self._session.runs.get(self._run)
+        run = self._session.runs.get(self._run) if self._session else None
         if run is None:
             return
         if len(run.nodes) > 1:
@@ -90,6 +100,12 @@ class TextView:
         else:
             self._write("\n")
         sys.stdout.flush()
+
+    def _write(self, text: str) -> None:
+        try:
+            self._out(text)
+        except UnicodeEncodeError:  # a terminal of few characters; the record has them all
+            self._out(text.encode("ascii", "backslashreplace").decode())
 
     def _show(self, events: list[AnyEvent]) -> None:
         if len(self._session.runs[self._run].nodes) > 1:

@@ -25,7 +25,10 @@ becomes the class of its status, so a newer server never breaks an older client.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+E = TypeVar("E", bound="AcsError")
 
 
 class AcsError(Exception):
@@ -43,6 +46,14 @@ class AcsError(Exception):
         self.job_id: str | None = None
         """The completion job it is about, if it is about one."""
         self.hint = self.advice if advice is None else advice
+
+    def redacted(self: E, redact: Callable[[str], str]) -> E:
+        """The same error with its message passed through ``redact``: a server may repeat what it was sent."""
+        self.message = redact(self.message)
+        self.args = (self.message,)
+        if self.request_id:
+            self.request_id = redact(self.request_id)
+        return self
 
     def __str__(self) -> str:
         parts = [f"{self.code}: {_one_line(self.message)}"]
@@ -550,5 +561,6 @@ def class_for(code: Any, status: int) -> type[ApiError]:
 
 
 def _one_line(text: str) -> str:
-    flat = " ".join(text.split())
+    """One line that cannot steer a terminal: control and format characters are named."""
+    flat = "".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in " ".join(text.split()))
     return flat if len(flat) <= 600 else flat[:599] + "…"

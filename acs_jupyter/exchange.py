@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Mapping
-
-import msgspec
+from collections.abc import Callable, Mapping
 
 from . import sse, wire
 from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
 from .events import (
     AnyEvent,
     Failed,
+    Origin,
     RunClosed,
     Served,
     Spent,
@@ -55,8 +54,10 @@ class Exchange:
         *,
         run: str | None = None,
         parents: list[str] | None = None,
+        origin: Origin | None = None,
         request_id: str | None = None,
         retries: int = 3,
+        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         self.request = request
         self.run = run or new_run()
@@ -66,6 +67,8 @@ class Exchange:
         self.closed = False
         self.attempt = 0
         self._parents = parents
+        self._origin = origin
+        self._redact = redact
         self._own_id = request_id or f"acsj-{self.run}"
         self._retries = retries
         self._frames: sse.Decoder | None = None
@@ -77,7 +80,9 @@ class Exchange:
 
     def open(self) -> list[AnyEvent]:
         """The events that open the run."""
-        return opening(self.run, self.request, parents=self._parents, request_id=self.request_id)
+        return opening(
+            self.run, self.request, parents=self._parents, origin=self._origin, request_id=self.request_id
+        )
 
     @property
     def request_id(self) -> str:
@@ -109,7 +114,7 @@ class Exchange:
         self._headers = headers
         kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
         self._served_id = headers.get(wire.REQUEST_ID) or self.request_id
-        event_stream = headers.get("content-type", "").startswith("text/event-stream")
+        event_stream = headers.get("content-type", "").lower().startswith("text/event-stream")
         self._frames = sse.Decoder() if status < 400 and event_stream else None
         return [Served(self.run, request_id=self._served_id, headers=kept)]
 
@@ -128,7 +133,7 @@ class Exchange:
         if self.error is not None:
             return self._fail()
         if self._frames is not None:
-            events = self._read_frames(self._frames.flush())
+            events = self._read_frames(self._frames.flush(), last=True)
             if self.closed:
                 return events
             if self.error is None:
@@ -145,6 +150,7 @@ class Exchange:
         """The connection broke after the request was sent. Whether it ran is not known: never sent again."""
         if self.closed:
             return []
+        self._may_have_run = True
         if self.error is None:
             if self._reader.started:
                 self.error = Interrupted(f"The answer was cut off ({reason}).", request_id=self._served_id)
@@ -174,6 +180,7 @@ class Exchange:
         self._served_id = self.request_id
         self._pieces: list[bytes] = []
         self._only_space = True
+        self._may_have_run = False
         self._waited = False
 
     def _buffer(self, data: bytes) -> list[AnyEvent]:
@@ -186,7 +193,7 @@ class Exchange:
             return [Waited(self.run, "the model is starting")]
         return []
 
-    def _read_frames(self, frames: list[bytes | sse.Comment]) -> list[AnyEvent]:
+    def _read_frames(self, frames: list[bytes | sse.Comment], *, last: bool = False) -> list[AnyEvent]:
         events: list[AnyEvent] = []
         read, decode = self._reader.read, wire.decode_answer
         for frame in frames:
@@ -195,7 +202,7 @@ class Exchange:
                     events.append(Waited(self.run, frame.text))
                 continue
             if frame == sse.DONE:
-                events += self._close()
+                events += self._complete("The stream says it is done")
                 break
             try:
                 answer = decode(frame)
@@ -203,7 +210,9 @@ class Exchange:
                     self.error = self._api_error(answer)
                     break
                 read(answer, events)
-            except (msgspec.DecodeError, UnicodeDecodeError, IndexError) as error:
+            except (ValueError, IndexError, RecursionError) as error:
+                if last:
+                    break  # a frame that was cut: what was whole decides
                 self.error = Interrupted(
                     f"The stream holds a frame that cannot be read ({error}).", request_id=self._served_id
                 )
@@ -211,9 +220,14 @@ class Exchange:
         return events
 
     def _stream_ended(self) -> list[AnyEvent]:
-        if self._reader.started and self._reader.unfinished <= 0:
+        return self._complete("The stream ended early")
+
+    def _complete(self, what: str) -> list[AnyEvent]:
+        """Close the run if every choice has its finish reason; else it is an interrupted one."""
+        if not self._reader.unfinished:
             return self._close()
-        self.error = Interrupted("The stream ended early.", request_id=self._served_id)
+        count = f"{len(self._reader.unfinished)} of {self.request.choice_count} choices"
+        self.error = self._unreadable(f"{what}, but {count} did not finish.")
         return []
 
     def _body_ended(self) -> list[AnyEvent]:
@@ -221,6 +235,7 @@ class Exchange:
         if self._status >= 300:
             self.error = self._status_error(raw)
             return self._fail()
+        events: list[AnyEvent] = []
         try:
             answer = wire.decode_answer(raw)
             if answer.error is not None:
@@ -228,15 +243,15 @@ class Exchange:
             elif answer.choices is None:
                 self.error = self._unreadable("The answer holds neither choices nor an error.")
             else:
-                events: list[AnyEvent] = []
                 self._reader.read_body(answer, events)
-                return events + self._close()
-        except (msgspec.DecodeError, UnicodeDecodeError, IndexError):
+                events += self._complete("The answer is whole")
+        except (ValueError, IndexError, RecursionError):
             what = "is not what a completion looks like" if raw else "is empty"
             self.error = self._unreadable(f"The answer {what}.")
-        return self._fail()
+        return events + (self._fail() if self.error is not None else [])
 
     def _unreadable(self, what: str) -> Interrupted:
+        self._may_have_run = True
         return Interrupted(what, request_id=self._served_id)
 
     def _close(self) -> list[AnyEvent]:
@@ -244,8 +259,8 @@ class Exchange:
         return [*self._estimate(), RunClosed(self.run, "done")]
 
     def _fail(self, *, may_retry: bool = False) -> list[AnyEvent]:
-        error = self.error
-        assert error is not None
+        assert self.error is not None
+        error = self.error.redacted(self._redact)
         if isinstance(error, ApiError) or may_retry:
             self.delay = self._wait_before_retry(error)
         if self.delay is not None:
@@ -260,7 +275,7 @@ class Exchange:
             error.request_id,
             bool(getattr(error, "retryable", False)),
         )
-        estimate = self._estimate() if cut else []
+        estimate = self._estimate() if cut or self._may_have_run else []
         return [failed, *estimate, RunClosed(self.run, "interrupted" if cut else "failed")]
 
     def _wait_before_retry(self, error: AcsError) -> float | None:
@@ -272,19 +287,16 @@ class Exchange:
             if not error.retryable:
                 return None
             if error.retry_after is not None:
-                return error.retry_after if error.retry_after <= LONGEST_WAIT else None
+                return error.retry_after if 0 <= error.retry_after <= LONGEST_WAIT else None
         return float(min(8.0, 0.5 * 2 ** (self.attempt - 1)) * (1 - 0.25 * random.random()))
 
     def _estimate(self) -> list[AnyEvent]:
         """Without any usage from the server: count what was seen, and say that it is an estimate."""
         reader = self._reader
-        if reader.usage is not None or not reader.started:
+        if reader.usage is not None or not (reader.started or self._may_have_run):
             return []
-        prompt = sum(
-            len(p) if isinstance(p, list) else -(-len(p.encode("utf-8", "replace")) // 4)
-            for p in self.request.prompts
-        )
-        reader.usage = Spent(self.run, prompt, reader.seen, "estimate")
+        prompt = sum(len(p) if isinstance(p, list) else _guess(len(p.encode())) for p in self.request.prompts)
+        reader.usage = Spent(self.run, prompt, max(reader.seen, _guess(reader.bytes)), "estimate")
         return [reader.usage]
 
     def _api_error(self, answer: Answer) -> ApiError:
@@ -300,3 +312,8 @@ class Exchange:
 
     def _status_error(self, raw: bytes) -> ApiError:
         return error_from_body(self._status, self._headers, raw, self._served_id)
+
+
+def _guess(size: int) -> int:
+    """Tokens in so many bytes of text, at four bytes a token; only for an estimate that is flagged as one."""
+    return -(-size // 4)

@@ -18,20 +18,19 @@ from .errors import ApiError, class_for
 def error_from_body(status: int, headers: Mapping[str, str], raw: bytes, request_id: str | None) -> ApiError:
     """The error of a status and a body of any shape: the service's, vLLM's own, HTML, or nothing."""
     if 300 <= status < 400:
-        place = headers.get("location", "elsewhere")
+        place = headers.get("location", "elsewhere").partition("?")[0]
         message = f"The server redirects to {place}; set ACS_API_BASE to the address it should be."
         return ApiError(message, code="redirected", status=status, request_id=request_id)
     try:
         body = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if isinstance(body, dict):
         found = body.get("error", body)
         if isinstance(found, dict):
-            info = _info(found)
-            return make_error(
-                info, status=status, request_id=body.get("request_id") or request_id, headers=headers
-            )
+            named = body.get("request_id")
+            request_id = named if isinstance(named, str) and named else request_id
+            return make_error(_info(found), status=status, request_id=request_id, headers=headers)
         if isinstance(found, str):
             return make_error(
                 wire.ErrorInfo(message=found), status=status, request_id=request_id, headers=headers

@@ -7,6 +7,7 @@ HTTP or SQL.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ class AcsMagics(Magics):
         """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
         with _told_in_one_line():
             options = parse_cell_line(line)
-            prompt = exact_body(self._typed(), line, cell)
+            prompt = self._prompt(line, cell)
             if options.fill:
                 prompt = fill(prompt, self.shell.user_ns)
             if options.dry:
@@ -138,7 +139,7 @@ class AcsMagics(Magics):
             if text.lower() == "default" and name in CELL_DEFAULTS:
                 defaults[name] = CELL_DEFAULTS[name]
         elif text:
-            new = parse_value(name, text[1:-1] if text[:1] == text[-1:] == '"' and len(text) > 1 else text)
+            new = parse_value(name, " ".join(split(text)))
             check_defaults({**defaults, name: new})
             defaults[name] = new
 
@@ -177,16 +178,10 @@ class AcsMagics(Magics):
         if self._running:
             self._running.pop()
 
-    def _typed(self) -> str:
-        """The running cell as it was typed.
-
-        A cell run from within a cell (by ``%%capture``, ``%%time``) comes with the newline that IPython added. In a
-        terminal a cell is ended by empty lines, which are no part of it.
-        """
-        raw = self._running[-1] if self._running else ""
-        if type(self.shell).__name__ == "TerminalInteractiveShell":
-            return raw.rstrip("\n")
-        return raw.removesuffix("\n") if len(self._running) > 1 else raw
+    def _prompt(self, line: str, cell: str) -> str:
+        """The body as it was typed; in a terminal the empty lines that end a cell are no part of it."""
+        body = exact_body(self._running, line, cell, self.shell.input_transformer_manager.transform_cell)
+        return body.rstrip("\n") if type(self.shell).__name__ == "TerminalInteractiveShell" else body
 
     def complete(self, shell: Any, event: Any) -> list[str]:
         """Options, models, commands, settings and topics for the completer."""
@@ -206,16 +201,23 @@ class AcsMagics(Magics):
             return []
 
 
-def exact_body(raw_cell: str, line: str, cell: str) -> str:
+_HEAD = re.compile(r"(?m)^%%acs(?=[ \t\r\n])")
+
+
+def exact_body(running: list[str], line: str, cell: str, transform: Callable[[str], str]) -> str:
     """The prompt of a cell, as it was typed.
 
-    ``raw_cell`` is the whole cell as the front end sent it. When it is the cell that is running, everything after
-    its first line is the prompt: to end a prompt in a newline, end the cell in an empty line. Otherwise (the magic
-    was called by other code) ``cell`` is the prompt, less the one newline that IPython puts at its end.
+    ``running``: the cells under way as the front end sent them, outermost first. IPython's own copy of a body has lost
+    ``>>>`` prompts and blanks, so the typed one is taken: the part of a running cell of which IPython (``transform``)
+    makes this very call. To end a prompt in a newline, end the cell in an empty line. When other code calls the magic,
+    ``cell`` is the prompt, less the one newline that IPython puts at the end of every body.
     """
-    head, newline, body = raw_cell.lstrip("\n").partition("\n")
-    if head.startswith("%%acs") and head[5:].strip() == line.strip() and newline:
-        return body
+    call = f"get_ipython().run_cell_magic('acs', {line!r}, {cell!r})\n"
+    for raw in running:
+        for found in _HEAD.finditer(raw):
+            typed = raw[found.start() :]
+            if transform(typed) == call:
+                return typed.partition("\n")[2]
     return cell[:-1] if cell.endswith("\n") else cell
 
 
@@ -223,7 +225,7 @@ def check_defaults(fields: dict[str, Any]) -> None:
     """Refuse a default that no request could carry."""
     from .checks import build_request  # noqa: PLC0415  # only when a setting changes
 
-    build_request({**fields, "prompt": "x", "stream": True})
+    build_request({**fields, "prompt": "x"})
 
 
 def _nothing_more(command: str, rest: str) -> None:

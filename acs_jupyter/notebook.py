@@ -15,6 +15,7 @@ from .boundary import Note, notes
 from .errors import AcsError, InvalidRequest, NotConfigured
 from .local_process import LocalServer
 from .options import CellOptions
+from .secret import Secret
 from .session import Session
 from .wire import CompletionRequest, Model, request_fields
 
@@ -47,9 +48,10 @@ class Notebook:
     last: Completion | None = field(default=None, repr=False)
     last_prompt: tuple[str, CellOptions] | None = field(default=None, repr=False)
     base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
+    api_key: Secret | None = None
     _pump: Pump | None = field(default=None, repr=False)
-    _connected_to: tuple[str, str] | None = field(default=None, repr=False)
+    _connected_to: tuple[str, Secret] | None = field(default=None, repr=False)
+    _environment: dict[str, str | None] = field(default_factory=dict, repr=False)
     _models: list[Model] | None = field(default=None, repr=False)
     _local: LocalServer | None = field(default=None, repr=False)
 
@@ -65,19 +67,30 @@ class Notebook:
         if self.show_notes:
             for note in notes(prompt, add_special_tokens=request.add_special_tokens is not False):
                 self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
-        session = Session()
-        handle = pump.start(request, session)
+        return self._shown(pump, request, options, keep)
+
+    def _shown(
+        self, pump: Pump, request: CompletionRequest, options: CellOptions, keep: Callable[[Completion], None]
+    ) -> Completion:
+        from .pump import interrupts_held  # noqa: PLC0415  # httpx loads with the first request
+
         view = self.make_view()
-        view.open(session, handle)
-        self.last = handle.completion
-        keep(self.last)
-        if options.background:
-            handle.detach(lambda _: view.close())
-            return handle.completion
-        try:
-            return handle.wait()
-        finally:
-            view.close()
+        with interrupts_held() as interrupts:
+            handle = pump.start(request, session := Session())
+            self.last = handle.completion
+            keep(self.last)
+            try:
+                view.open(session, handle)
+                if not options.background:
+                    return handle.wait(interrupts)
+                handle.detach(lambda _: view.close())
+                return handle.completion
+            except BaseException:
+                handle.abandon()
+                raise
+            finally:
+                if not options.background:
+                    view.close()
 
     def request(self, prompt: str, options: CellOptions) -> CompletionRequest:
         """The request a cell makes: its own options over the defaults, the model named."""
@@ -132,8 +145,10 @@ class Notebook:
             self._local.stop()
         if self._local is None or not self._local.alive:
             self._local = LocalServer.start(*arguments, tell=tell)
-        self.base_url, self.api_key = self._local.base, self._local.key
-        os.environ["ACS_API_BASE"], os.environ["ACS_API_KEY"] = self._local.base, self._local.key
+        self.base_url, self.api_key = self._local.base, Secret(self._local.key)
+        for name, value in (("ACS_API_BASE", self._local.base), ("ACS_API_KEY", self._local.key)):
+            self._environment.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
         return self._local
 
     def close(self) -> None:
@@ -144,12 +159,19 @@ class Notebook:
         if self._local is not None:
             self._local.stop()
             self._local = None
+        for (
+            name,
+            value,
+        ) in self._environment.items():  # as they were before the embedded server took their place
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self._environment.clear()
 
-    def _where(self) -> tuple[str | None, str | None]:
-        return (
-            self.base_url or os.environ.get("ACS_API_BASE"),
-            self.api_key or os.environ.get("ACS_API_KEY"),
-        )
+    def _where(self) -> tuple[str, Secret]:
+        key = self.api_key or Secret(os.environ.get("ACS_API_KEY", ""))
+        return key.redact(self.base_url or os.environ.get("ACS_API_BASE") or ""), key
 
     def _connected(self) -> Pump:
         base, key = self._where()

@@ -7,12 +7,14 @@ Every field of the request is an option under its own name, with ``-`` or ``_``.
 from __future__ import annotations
 
 import argparse
+import builtins
 import json
 import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 from .errors import InvalidRequest
@@ -63,10 +65,16 @@ def parse_cell_line(line: str) -> CellOptions:
     """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
     values = vars(_cell_parser().parse_args(split(line)))
     name, dry, background, fill = (values.pop(key) for key in ("out", "dry", "bg", "fmt"))
-    if name is not None and not name.isidentifier():
-        raise InvalidRequest(f"-o {name}: a name for a Python variable is needed, such as -o result.")
+    if name is not None and not _free_name(name):
+        raise InvalidRequest(f"-o {name}: a name for a variable of your own is needed, such as -o result.")
     fields = {key: value for key, value in values.items() if value is not None}
     return CellOptions(fields, name, dry, background, fill)
+
+
+def _free_name(name: str) -> bool:
+    return (
+        name.isidentifier() and name.isascii() and not iskeyword(name) and name not in {*dir(builtins), "_"}
+    )
 
 
 def parse_value(name: str, text: str) -> Any:
@@ -74,7 +82,7 @@ def parse_value(name: str, text: str) -> Any:
     try:
         return _CONVERT[name](text)
     except ValueError as error:
-        raise InvalidRequest(f"{name}={text!r}: {error}.") from None
+        raise InvalidRequest(f"{name}={_short(text)}: {error}.") from None
 
 
 def parse_switch(name: str, text: str) -> bool:
@@ -86,8 +94,10 @@ def parse_switch(name: str, text: str) -> bool:
 
 def split(line: str) -> list[str]:
     """Words of a line, quotes honoured. Raises :class:`InvalidRequest` when a quote is not closed."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=False)
+    words.whitespace_split, words.commenters, words.escape = True, "", ""  # a backslash is the value's own
     try:
-        return shlex.split(line)
+        return list(words)
     except ValueError:
         raise InvalidRequest(f"A quote is not closed in: {line.strip()}") from None
 
@@ -115,11 +125,15 @@ class _Parser(argparse.ArgumentParser):
             word = unknown.group(1)
             if not word.startswith("-"):
                 raise InvalidRequest(f"'{word}' is not an option; the prompt goes into the cell's body.")
-            if word in ("-h", "--help"):
+            if word in ("-h", "--help", "--"):
                 raise InvalidRequest("`%acs help options` lists the options.")
             key = word.split("=")[0].replace("_", "-")
             hint = nearest(key, option_names()) or " `%acs help options` lists them."
             raise InvalidRequest(f"Unknown option {word}.{hint}")
+        missing = re.match(r"argument (\S+): expected one argument", message)
+        if missing:
+            flag = missing.group(1).split("/")[-1]
+            raise InvalidRequest(f"{flag} needs a value; one that begins with a dash is written {flag}=-1.")
         raise InvalidRequest(message[0].upper() + message[1:] + ".")
 
 
@@ -148,16 +162,19 @@ def _told(name: str, convert: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             return convert(text)
         except ValueError as error:
-            raise InvalidRequest(f"{name}={text!r}: {error}.") from None
+            raise InvalidRequest(f"{name}={_short(text)}: {error}.") from None
 
     return read
 
 
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 40 else repr(text[:39] + "…")
+
+
 def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError("a whole number is needed") from None
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        raise ValueError("a whole number is needed")
+    return int(text)
 
 
 def _number(text: str) -> float:

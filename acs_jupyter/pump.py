@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .client import AsyncClient
 from .completion import Completion
-from .events import AnyEvent
+from .events import AnyEvent, Origin
 from .exchange import Exchange
 from .session import Session
 from .streams import result_of
@@ -32,13 +34,19 @@ class Pump:
     def __init__(self, client: AsyncClient) -> None:
         self.client = client
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = os.getpid()
         self._lock = threading.Lock()
 
     def start(
-        self, request: CompletionRequest, session: Session, *, parents: list[str] | None = None
+        self,
+        request: CompletionRequest,
+        session: Session,
+        *,
+        parents: list[str] | None = None,
+        origin: Origin | None = None,
     ) -> Handle:
         """Send a request; its events wait in the handle until someone takes them."""
-        exchange = self.client.exchange(request, parents=parents)
+        exchange = self.client.exchange(request, parents=parents, origin=origin)
         return Handle(self.client, exchange, session, self._running_loop())
 
     def close(self) -> None:
@@ -50,7 +58,9 @@ class Pump:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None:
+            if self._loop is None or self._process != os.getpid():
+                # After a fork the thread is gone and its loop with it.
+                self._process = os.getpid()
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_serve, args=(self._loop,), name="acs-pump", daemon=True).start()
             return self._loop
@@ -100,41 +110,61 @@ class Handle:
 
     def stop(self) -> None:
         """End the run and keep what came; from any thread, at any time, harmless when it has ended."""
-        self._loop.call_soon_threadsafe(self._cancel)
+        self._call(self._cancel)
 
-    def wait(self) -> Completion:
+    def wait(self, interrupts: list[int] | None = None) -> Completion:
         """Fold the run's events into the session as they come, here, until it ends.
 
-        A ``KeyboardInterrupt`` stops the run, keeps what came, and is raised again. A failed run raises its
-        error with the completion attached.
+        A ``KeyboardInterrupt`` stops the run, keeps what came, and is raised at the end: it never comes in the middle
+        of a batch. A failed run raises its error with the completion attached. ``interrupts``: the list of a
+        surrounding :func:`interrupts_held`.
         """
-        try:
-            self._take_all(None)
-        except KeyboardInterrupt:
-            self.stop()
-            self._take_all(time.monotonic() + _DRAIN_SECONDS)
-            raise
+        if interrupts is None:
+            with interrupts_held() as noted:
+                self._take_all(noted)
+        else:
+            self._take_all(noted := interrupts)
+        if noted:
+            raise KeyboardInterrupt
         if self._failure is not None:
             raise self._failure
         return result_of(self._exchange, self.session)
+
+    def abandon(self) -> None:
+        """Stop, and let the loop's thread fold what still comes: for a caller that cannot go on."""
+        self.stop()
+        self.detach()
 
     def detach(self, on_done: Callable[[Handle], None] | None = None) -> None:
         """Let the loop's thread fold the events from here on; ``on_done`` is called there at the end."""
         if on_done is not None:
             self._done_callbacks.append(on_done)
-        self._loop.call_soon_threadsafe(self._hand_over)
+        self._call(self._hand_over)
+
+    def _call(self, function: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the run has ended with it
+            self._loop.call_soon_threadsafe(function)
 
     # -- the caller's thread ----------------------------------------------------------------------
 
-    def _take_all(self, deadline: float | None) -> None:
-        while deadline is None or time.monotonic() < deadline:
-            try:
-                entry = self._queue.get(timeout=0.1)
-            except queue.Empty:
-                continue
-            if entry is None:
-                return
-            self.session.apply(entry[1], at=entry[0])
+    def _take_all(self, interrupts: list[int]) -> None:
+        deadline = None
+        try:
+            while deadline is None or time.monotonic() < deadline:
+                if interrupts and deadline is None:
+                    self.stop()
+                    deadline = time.monotonic() + _DRAIN_SECONDS
+                try:
+                    entry = self._queue.get(timeout=0.1)
+                except queue.Empty:
+                    continue
+                if entry is None:
+                    return
+                self.session.apply(entry[1], at=entry[0])
+        except BaseException:
+            self.abandon()
+            raise
+        self.detach()  # the run did not end in time; its events are still to be kept
 
     # -- the loop's thread ------------------------------------------------------------------------
 
@@ -185,6 +215,23 @@ class Handle:
         callbacks, self._done_callbacks = self._done_callbacks, []
         for callback in callbacks:
             callback(self)
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[list[int]]:
+    """Note SIGINT instead of raising in the middle of whatever runs; the list says whether it came.
+
+    Elsewhere than in the main thread no interrupt comes, and nothing is changed.
+    """
+    noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -5,6 +5,8 @@ Owns what an answer means. It must not know where bytes come from, nor what a se
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from .events import (
     AnyEvent,
     Finished,
@@ -17,12 +19,15 @@ from .events import (
 )
 from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
+T = TypeVar("T")
+
 
 class Reader:
     """One answer to events, a chunk at a time, or the one body of a JSON answer.
 
     It keeps what a single chunk cannot tell: ``started`` (text has come), ``seen`` (tokens, or pieces where tokens
-    are not known), ``unfinished`` (choices without a finish reason) and ``usage`` (the last :class:`Spent`).
+    are not known), ``bytes`` (of text), ``unfinished`` (indices of choices without a finish reason) and ``usage``
+    (the last :class:`Spent`).
     """
 
     def __init__(self, run: str, request: CompletionRequest, *, parents: list[str] | None = None) -> None:
@@ -32,7 +37,8 @@ class Reader:
         self._nodes = [node_of(run, index) for index in range(request.choice_count)]
         self.started = False
         self.seen = 0
-        self.unfinished = len(self._nodes)
+        self.bytes = 0
+        self.unfinished = set(range(len(self._nodes)))
         self.usage: Spent | None = None
         self._served = False
         self._scored: set[str] = set()
@@ -52,23 +58,26 @@ class Reader:
         usage = answer.usage
         if usage is None:
             return
-        if not choices:
-            self.usage = Spent(self.run, usage.prompt_tokens, usage.completion_tokens)
-        elif len(choices) == 1:
-            self.usage = self._running(choices[0].index, usage)
-        else:
-            return
+        # A chunk of one choice counts for that choice; anything else for the whole answer.
+        self.usage = (
+            self._running(choices[0].index, usage) if len(choices) == 1 else self._total(usage, "usage")
+        )
         events.append(self.usage)
 
     def read_body(self, answer: Answer, events: list[AnyEvent]) -> None:
         """Append the events of a whole JSON body; its usage is final."""
         usage, answer.usage = answer.usage, None
-        self.read(answer, events)
         if usage is not None:
-            self.usage = Spent(self.run, usage.prompt_tokens, usage.completion_tokens)
-            events.append(self.usage)
+            self.usage = self._total(usage, "usage")  # known even if what follows cannot be read
+        try:
+            self.read(answer, events)
+        finally:
+            if self.usage is not None:
+                events.append(self.usage)
 
     def _read_choice(self, choice: Choice, events: list[AnyEvent]) -> None:
+        if choice.index < 0:
+            raise IndexError(choice.index)
         node = self._nodes[choice.index]
         if choice.prompt_logprobs is not None:
             self._read_positions(choice, events)
@@ -76,16 +85,20 @@ class Reader:
         if lp is not None:
             tokens = lp.tokens
             if tokens or text:
-                tops = lp.top_logprobs or (None,) * len(tokens)
-                events.append(TokensArrived(node, text, tokens, lp.token_logprobs, tops))
+                logprobs, tops = lp.token_logprobs, lp.top_logprobs or (None,) * len(tokens)
+                if len(logprobs) != len(tokens) or len(tops) != len(tokens):
+                    logprobs, tops = _fitted(logprobs, len(tokens)), _fitted(tops, len(tokens))
+                events.append(TokensArrived(node, text, tokens, logprobs, tops))
                 self.started = True
                 self.seen += len(tokens) or 1
+                self.bytes += len(text)
         elif text:
             events.append(TokensArrived(node, text))
             self.started = True
             self.seen += 1
+            self.bytes += len(text)
         if choice.finish_reason is not None:
-            self.unfinished -= 1
+            self.unfinished.discard(choice.index)
             events.append(Finished(node, choice.finish_reason, choice.stop_reason))
 
     def _read_positions(self, choice: Choice, events: list[AnyEvent]) -> None:
@@ -95,13 +108,22 @@ class Reader:
             events.append(PromptScored(prompt, _positions(choice.prompt_logprobs or [])))
 
     def _running(self, index: int, usage: Usage) -> Spent:
-        self._completion_total += usage.completion_tokens - self._by_choice.get(index, 0)
-        self._by_choice[index] = usage.completion_tokens
-        prompt = index // self._fan_out
-        if self._by_prompt.get(prompt) != usage.prompt_tokens:
-            self._prompt_total += usage.prompt_tokens - self._by_prompt.get(prompt, 0)
-            self._by_prompt[prompt] = usage.prompt_tokens
+        completion = max(0, usage.completion_tokens)
+        self._completion_total += completion - self._by_choice.get(index, 0)
+        self._by_choice[index] = completion
+        prompt, tokens = index // self._fan_out, max(0, usage.prompt_tokens)
+        if self._by_prompt.get(prompt) != tokens:
+            self._prompt_total += tokens - self._by_prompt.get(prompt, 0)
+            self._by_prompt[prompt] = tokens
         return Spent(self.run, self._prompt_total, self._completion_total, "continuous")
+
+    def _total(self, usage: Usage, source: str) -> Spent:
+        return Spent(self.run, max(0, usage.prompt_tokens), max(0, usage.completion_tokens), source)
+
+
+def _fitted(values: tuple[T | None, ...], count: int) -> tuple[T | None, ...]:
+    """As many values as there are tokens: what is missing is not known, what is over belongs to none."""
+    return (*values[:count], *(None,) * (count - len(values)))
 
 
 def _positions(raw: list[dict[str, PromptLogprob] | None]) -> list[list[Scored] | None]:

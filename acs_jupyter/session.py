@@ -8,6 +8,7 @@ same events into the same state.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 import time
@@ -25,6 +26,8 @@ from .wire import CompletionRequest
 
 FORMAT = "acs-session"
 FORMAT_VERSION = 1
+
+_log = logging.getLogger(__name__)
 
 Subscriber = Callable[[list[AnyEvent]], None]
 
@@ -61,7 +64,10 @@ class Session:
             return
         self._fold(self.now() if at is None else at, batch)
         for subscriber in tuple(self._subscribers):
-            subscriber(batch)
+            try:
+                subscriber(batch)
+            except Exception:  # noqa: BLE001  # a window that breaks must not break the run it looks at
+                _log.warning("a view of the session failed", exc_info=True)
 
     def now(self) -> float:
         """The session's clock: seconds since the epoch."""
@@ -187,7 +193,7 @@ class Session:
                 try:
                     at, event = _entry_decoder.decode(line)
                     session._fold(at, [event])
-                except (msgspec.DecodeError, KeyError) as error:
+                except (ValueError, KeyError) as error:
                     raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
         return session
 
@@ -200,6 +206,8 @@ class Session:
 
     def _tokens_arrived(self, at: float, event: ev.TokensArrived) -> None:
         node = self.nodes[event.node]
+        if not len(event.tokens) == len(event.logprobs) == len(event.top):
+            raise ValueError(f"node {event.node}: tokens, logprobs and alternatives are not of one number")
         node.parts.append(event.text)
         if event.tokens:
             node.tokens.extend(event.tokens)
@@ -220,18 +228,19 @@ class Session:
         self.runs[event.run] = Run(event.run, event.request, event.request_id, at)
 
     def _node_opened(self, at: float, event: ev.NodeOpened) -> None:
+        if event.node in self.nodes:
+            raise ValueError(f"node {event.node} is there already")
+        run = self.runs[event.run]
+        siblings = self.roots if event.parent is None else self.nodes[event.parent].children
         node = Node(event.node, event.run, event.parent, event.choice, event.ids, event.echo)
         if event.text:
             node.parts.append(event.text)
         if event.origin is not None:
             take_over(node, self.nodes[event.origin.node], event.origin)
         self.nodes[event.node] = node
+        siblings.append(event.node)
         if event.choice is not None:
-            self.runs[event.run].nodes.append(event.node)
-        if event.parent is None:
-            self.roots.append(event.node)
-        else:
-            self.nodes[event.parent].children.append(event.node)
+            run.nodes.append(event.node)
 
     def _served(self, at: float, event: ev.Served) -> None:
         run = self.runs[event.run]

@@ -47,9 +47,11 @@ class Decoder:
         return self._dispatch(lines)
 
     def flush(self) -> list[bytes | Comment]:
-        """End of input: return an event whose lines are complete but whose blank line never came."""
-        data, self._data, self._rest = self._data, [], b""
-        return [b"\n".join(data)] if data else []
+        """End of input: return an event whose blank line never came; a last line of data may lack its end too."""
+        last, self._rest = self._rest, b""
+        found = self._dispatch([last]) if last.startswith((b"data:", b":")) else []
+        data, self._data = self._data, []
+        return found + ([b"\n".join(data)] if data else [])
 
     def _without_bom(self, chunk: bytes) -> bytes:
         head = self._rest + chunk

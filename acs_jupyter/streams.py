@@ -86,7 +86,7 @@ class Stream(_Running):
             self.close()
 
     def close(self) -> None:
-        """Close the socket and end the run; harmless when it has ended."""
+        """Close the socket and end the run; harmless when it has ended. Only the thread that iterates can."""
         self._batches.close()
 
     def __enter__(self) -> Stream:

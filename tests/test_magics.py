@@ -19,7 +19,6 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
-from acs_jupyter.magics import exact_body
 from acs_jupyter.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
 from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
@@ -135,9 +134,6 @@ def test_bodies_reach_the_magic_by_other_ways(shell: Shell, connect: Any) -> Non
     assert server.requests[-1].json["prompt"] == "from code"
     shell.run("%%capture\n%%acs -m m\nnested")
     assert server.requests[-1].json["prompt"] == "nested"
-    assert exact_body("%%acs -m m\nother", "-m n", "mine\n") == "mine"
-    assert exact_body("\n\n%%acs\nx", "", "x\n") == "x"
-    assert exact_body("%%acsx\ny", "", "mine\n\n") == "mine\n"
 
 
 def test_a_lone_surrogate_is_named_and_nothing_is_sent(shell: Shell, connect: Any) -> None:
@@ -179,7 +175,7 @@ def test_every_field_is_an_option() -> None:
         ("%%acs -t 200\nHi", ["temperature=200.0", "100"]),
         ("%%acs --stop 'x\nHi", ["quote is not closed"]),
         ("%%acs hello\nHi", ["'hello' is not an option", "cell's body"]),
-        ("%%acs -o 2x\nHi", ["-o 2x", "Python variable"]),
+        ("%%acs -o 2x\nHi", ["-o 2x", "variable of your own"]),
         ("%%acs --seed\nHi", ["--seed"]),
         ("%acs modles", ["'modles'", "Did you mean models?"]),
         ("%acs set temprature 1", ["'temprature'", "Did you mean temperature?"]),

@@ -52,7 +52,7 @@ def test_any_slicing_and_any_line_end(
         (b"data\n\n", [b""]),
         (b"\n\n\n", []),
         (b"data: whole\n", [b"whole"]),
-        (b'data: {"cut', []),
+        (b'data: {"cut', [b'{"cut']),  # whoever reads it sees that it is cut
         ("data: é\r\rdata: 🦊\r\n\r\n".encode(), ["é".encode(), "🦊".encode()]),
         (b": [##..] loading \xc2\xb7 4m32s   \r\ndata: x\n\n", [sse.Comment("[##..] loading · 4m32s"), b"x"]),
         (b": boot\r: boot more\r\ndata: x\n\n", [sse.Comment("boot"), sse.Comment("boot more"), b"x"]),

@@ -154,6 +154,11 @@ class Ticket:
         self._prompt, self._started, self._made = 0, False, 0
         self.headers: dict[str, str] = {}
 
+    @property
+    def limited(self) -> bool:
+        """Whether the key has a budget, so that its prompts must be counted before they are sent anywhere."""
+        return self._desk.keys.budget_of(self._caller) > 0
+
     async def turn(self, receive: Receive) -> bool:
         """Wait for the place; ``False`` when the client left meanwhile. The body must have been read."""
         if self._place is None or self._place.given.is_set():
@@ -234,6 +239,12 @@ class Ticket:
         self._started = True
         self._prompt = self._prompt if prompt is None else prompt
         self._made = completion
+
+    def metered(self, prompt: int | None, completion: int) -> None:
+        """The last report of an engine elsewhere: settles, unless the prompt is ``None``, as when it was cut."""
+        self.reported(prompt, completion)
+        if prompt is not None:
+            self.done()
 
     def done(self) -> None:
         """The engine has ended: settle before the client can know."""

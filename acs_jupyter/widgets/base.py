@@ -70,6 +70,10 @@ class Window(anywidget.AnyWidget):
         self._feed.close()
         super().close()
 
+    def forget(self) -> None:
+        """Obey no more: what the window was for is over, and nothing is kept alive for it."""
+        self._on_intent = None
+
     def __repr__(self) -> str:
         runs = self._feed.runs
         return f"<{type(self).__name__} of {'all runs' if runs is None else ', '.join(runs)}>"

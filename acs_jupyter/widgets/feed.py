@@ -233,5 +233,7 @@ class Feed:
             return
         self._final = self.packed()
         self._unsubscribe()
-        self._mirror = Session()
+        # The front end's registry keeps every window; a window that is over must not keep what it looked at.
+        self._session = self._mirror = Session()
+        self._unsubscribe = self._session.subscribe(lambda _: None)
         self._own.clear()

@@ -477,6 +477,7 @@ def test_a_ticket_for_work_behind_the_counter(tmp_path: Path) -> None:
     assert desk.keys.caller(caller.id) == caller
     own = desk.keys.require("Bearer my-own-key")
     assert desk.keys.caller(own.id) == own
+    assert not desk.ticket(own, "r", "completions").limited
     assert desk.keys.caller("nobody") is None
 
     def hold(ticket: Ticket) -> int:
@@ -485,8 +486,10 @@ def test_a_ticket_for_work_behind_the_counter(tmp_path: Path) -> None:
     with desk.ticket(caller, "job-1", "completion-jobs") as ticket:
         assert hold(ticket) == 20
         assert desk.budget.reserved == 45
-        ticket.reported(7, 30)
-        ticket.done()
+        assert ticket.limited
+        ticket.metered(None, 4)
+        assert desk.budget.reserved == 45
+        ticket.metered(7, 30)
         assert desk.budget.reserved == 0
     with pytest.raises(BudgetExceeded), desk.ticket(caller, "job-2", "completion-jobs") as ticket:
         ticket.hold(model="m", prompt=63, choices=1, asked=1, chosen=True, hurried=False)

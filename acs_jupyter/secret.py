@@ -1,0 +1,40 @@
+"""A key that does not show itself.
+
+Owns the one place where a key's characters are kept. ``repr()`` and ``str()`` of a secret are a placeholder; what shows
+it is :meth:`Secret.reveal`, called where a header is written. It must not know what the key is for.
+"""
+
+from __future__ import annotations
+
+HIDDEN = "[key]"
+
+
+class Secret:
+    """Some characters that must not stand in a notebook, a traceback, a log or a message."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The characters."""
+        return self._value
+
+    def redact(self, text: str) -> str:
+        """The text without the characters."""
+        return text.replace(self._value, HIDDEN) if self._value else text
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
