@@ -147,6 +147,15 @@ def _data_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_strip(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "strip", help="take widget state out of a notebook; texts and static views stay"
+    )
+    parser.add_argument("notebook", nargs="+", help="files, changed in place")
+    parser.add_argument("--records", action="store_true", help="take the packed completions out too")
+    parser.set_defaults(run=_strip)
+
+
 def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--gguf", metavar="FILE", help="a model file (default: ACS_GGUF, else SmolLM2-135M)")
@@ -205,6 +214,17 @@ def _reconcile(args: argparse.Namespace) -> int:
         print(f"{reconcile(args.data, args.id)} settled")
     except StoreBusy as problem:
         return _refused(problem)
+    return 0
+
+
+def _strip(args: argparse.Namespace) -> int:
+    from .strip import strip
+
+    for path in args.notebook:
+        try:
+            print(f"{path}: {strip(path, records=args.records)}")
+        except (OSError, ValueError) as problem:
+            return _refused(problem)
     return 0
 
 

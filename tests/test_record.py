@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from acs_jupyter import Client, Completion, load
+from acs_jupyter.cli import main
 from acs_jupyter.record import KEY, pack_run, unpack_run
 from acs_jupyter.strip import WIDGET, strip
 from acs_jupyter.varints import read_varints, varints
@@ -114,6 +115,15 @@ def test_stripping_leaves_a_valid_notebook_with_its_texts(tmp_path: Path) -> Non
     assert strip(path, records=True).records == 1
     assert load(path) == []
     assert nbformat.read(path, 4).cells[0].outputs[0].data["text/plain"] == " Paris"
+
+
+def test_the_command_strips_and_says_what_it_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = completion_of("logprobs_5")
+    path = notebook(tmp_path / "x.ipynb", [pack_run(run.session, run.run)])
+    assert main(["strip", "--records", str(path)]) == 0
+    assert "1 widget outputs and 1 records taken out" in capsys.readouterr().out
+    assert main(["strip", str(tmp_path / "none.ipynb")]) == 2
+    assert "none.ipynb" in capsys.readouterr().err
 
 
 def test_a_replay_says_where_the_two_part() -> None:
