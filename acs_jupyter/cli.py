@@ -265,4 +265,4 @@ def _rate(text: str) -> float:
     return value
 
 
-COMMANDS = (_add_serve, _add_keys, _add_jobs, _add_demo)
+COMMANDS = (_add_serve, _add_keys, _add_jobs, _add_strip, _add_demo)
