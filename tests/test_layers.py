@@ -11,6 +11,8 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 
 # Floors, from the ground up: a room imports only from floors below its own (or, within a folder, as allowed).
 FLOORS = [
+    {"errors.base"},
+    {"errors.refusals", "errors.breakdowns"},
     {"_version", "errors", "wire", "sse", "varints", "secret"},
     {"checks", "failures", "events", "intents", "template", "boundary"},
     {"tree"},
@@ -76,7 +78,12 @@ def imports(path: Path, *, top_only: bool = False) -> set[str]:
             base = package[: len(package) - (node.level - 1)]
             stem = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
             names = [stem] if node.module else [".".join([*base, a.name]) for a in node.names]
-            if node.module and (PACKAGE / stem.replace(".", "/")).is_dir():
+            folder = PACKAGE / stem.replace(".", "/")
+            if (
+                node.module
+                and folder.is_dir()
+                and any((folder / f"{a.name}.py").is_file() for a in node.names)
+            ):
                 names = [f"{stem}.{a.name}" for a in node.names]
             found |= {f".{name}" for name in names}
     return found

@@ -1,0 +1,123 @@
+"""What every error is: a code, a sentence, a word of advice.
+
+Owns the heads of the tree and how an error is told in one line. It must not know single codes of the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+E = TypeVar("E", bound="AcsError")
+
+
+class AcsError(Exception):
+    """Anything this package raises on purpose. ``str()`` is one line: what happened and what to do."""
+
+    code: str = "error"
+    advice: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, advice: str | None = None, request_id: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.request_id = request_id
+        self.completion: Any = None
+        """What had arrived before it went wrong, as a completion, when the client knows it."""
+        self.job_id: str | None = None
+        """The completion job it is about, if it is about one."""
+        self.hint = self.advice if advice is None else advice
+
+    def redacted(self: E, redact: Callable[[str], str]) -> E:
+        """The same error with its message passed through ``redact``: a server may repeat what it was sent."""
+        self.message = redact(self.message)
+        self.args = (self.message,)
+        if self.request_id:
+            self.request_id = redact(self.request_id)
+        return self
+
+    def __str__(self) -> str:
+        parts = [f"{self.code}: {_one_line(self.message)}"]
+        if self.hint:
+            parts.append(self.hint)
+        if self.job_id:
+            parts.append(f"[job {self.job_id}]")
+        if self.request_id:
+            parts.append(f"[request {self.request_id}]")
+        return " ".join(parts)
+
+
+class NotConfigured(AcsError):
+    """No base URL or no key is known."""
+
+    code = "not_configured"
+    advice = (
+        "Set ACS_API_BASE and ACS_API_KEY, or start the embedded server: `%acs local` in a notebook, "
+        "`acs-jupyter serve` in a terminal."
+    )
+
+
+class InvalidRequest(AcsError):
+    """The request breaks a rule of the contract and was not sent."""
+
+    code = "invalid_request"
+
+
+class BudgetRefused(AcsError):
+    """The local budget would be exceeded; no socket was opened."""
+
+    code = "budget_refused"
+    advice = "Lower max_tokens or n, or raise the limit."
+
+
+class ConnectionFailed(AcsError):
+    """The server could not be reached, or went away before it answered."""
+
+    code = "connection_failed"
+    advice = "Check ACS_API_BASE and that the server is running."
+
+
+class Interrupted(AcsError):
+    """The answer was cut before its end; what came is kept and may have been billed."""
+
+    code = "interrupted"
+    advice = "What arrived is kept; sending again is a new, separately billed run."
+
+
+class JobPending(AcsError):
+    """The job has not ended yet. Nothing was cancelled: it goes on without anybody waiting."""
+
+    code = "job_pending"
+    advice = "It goes on without you; wait for it again, or cancel it."
+
+
+class ApiError(AcsError):
+    """The server answered with an error.
+
+    Attributes: ``code`` (str), ``status`` (HTTP status, or the code's own status when it came inside a 200),
+    ``request_id``, ``retryable`` (bool), ``retry_after`` (seconds or ``None``), ``hint`` (advice, one line).
+    """
+
+    status: int = 0
+    can_retry: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message, request_id=request_id)
+        self.code = code or type(self).code
+        self.status = status or type(self).status
+        self.retry_after = retry_after
+        self.retryable = type(self).can_retry if retryable is None else retryable
+
+
+def _one_line(text: str) -> str:
+    """One line that cannot steer a terminal: control and format characters are named."""
+    flat = "".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in " ".join(text.split()))
+    return flat if len(flat) <= 600 else flat[:599] + "…"
