@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from typing import Any
+from typing import Unpack
 
 import httpx
 
@@ -22,7 +22,7 @@ from .exchange import Exchange
 from .jobs import AsyncJobs, Jobs
 from .session import Session
 from .streams import AsyncStream, Stream, result_of
-from .wire import Model, Prompt
+from .wire import Fields, Model, Prompt
 
 Sink = Callable[[list[AnyEvent]], None]
 """Takes events as they happen; a session's ``apply``, usually."""
@@ -38,19 +38,20 @@ class Client(Connection):
     ``timeout`` (seconds without a byte), ``retries``, ``meter`` (see :class:`Meter`).
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def _set_up(self) -> None:
         self._http = made(httpx.Client, self._options())
         self.jobs = Jobs(self)
 
-    def complete(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Completion:
+    def complete(
+        self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
+    ) -> Completion:
         """Send a request and wait for its end.
 
         It is streamed inside where the contract allows, so that interrupting it keeps what came
         (``stream=False`` asks for one JSON body). Raises :class:`AcsError`. Whatever exception ends the run, a
         ``KeyboardInterrupt`` too, has what came as its ``completion``.
         """
-        request = self.request(prompt, **streamed_if_possible(fields))
+        request = self.request(prompt, **streamed_if_possible({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
@@ -61,9 +62,9 @@ class Client(Connection):
             raise
         return result_of(exchange, session)
 
-    def stream(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Stream:
+    def stream(self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]) -> Stream:
         """Send a request and iterate over its tokens as they arrive; see :class:`Stream`."""
-        request = self.request(prompt, **stream_fields(fields))
+        request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         return Stream(self.drive(exchange, session.apply), exchange, session)
@@ -123,14 +124,15 @@ class Client(Connection):
 class AsyncClient(Connection):
     """The asynchronous twin of :class:`Client`; the same parameters, the same names."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def _set_up(self) -> None:
         self._http = made(httpx.AsyncClient, self._options())
         self.jobs = AsyncJobs(self)
 
-    async def complete(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> Completion:
+    async def complete(
+        self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
+    ) -> Completion:
         """See :meth:`Client.complete`. Cancelling the task closes the socket and ends the run as stopped."""
-        request = self.request(prompt, **streamed_if_possible(fields))
+        request = self.request(prompt, **streamed_if_possible({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
@@ -142,9 +144,11 @@ class AsyncClient(Connection):
             raise
         return result_of(exchange, session)
 
-    def stream(self, prompt: Prompt, *, session: Session | None = None, **fields: Any) -> AsyncStream:
+    def stream(
+        self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
+    ) -> AsyncStream:
         """See :meth:`Client.stream`."""
-        request = self.request(prompt, **stream_fields(fields))
+        request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         return AsyncStream(self.drive(exchange, session.apply), exchange, session)

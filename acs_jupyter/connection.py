@@ -73,6 +73,11 @@ class Connection:
         self._secret = _usable(api_key)
         self._workload = workload
         self._timeout = timeout
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Make the httpx client; each kind of client has its own."""
+        raise NotImplementedError
 
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""

@@ -10,7 +10,7 @@ as recorded from a vLLM 0.32 server (see ``tests/data/wire``).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -102,6 +102,31 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def choice_count(self) -> int:
         """Number of choices the answer will hold: ``prompt_count * n``, prompt-major."""
         return self.prompt_count * self.fan_out
+
+
+class Fields(TypedDict, total=False):
+    """The parameters of a request as keyword arguments, under the contract's names; ``None`` means "not sent"."""
+
+    model: str | None
+    max_tokens: int | None
+    n: int | None
+    stop: str | list[str] | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    min_p: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    repetition_penalty: float | None
+    seed: int | None
+    logprobs: int | None
+    prompt_logprobs: int | None
+    echo: bool | None
+    stream: bool | None
+    stream_options: StreamOptions | dict[str, bool] | None
+    user: str | None
+    add_special_tokens: bool | None
+    validate: bool
 
 
 REQUEST_FIELDS: tuple[str, ...] = CompletionRequest.__struct_fields__
