@@ -37,14 +37,20 @@ export class Columns {
   readonly #groups = new Map<string | null, Group>();
   readonly #together: Together;
   readonly #sync = toggle("together", "Scroll the continuations together");
-  readonly #whole = toggle("whole", "Show the texts in their whole length");
+  readonly #whole = toggle("full length", "Show texts in their full length, not in a box that scrolls");
+  readonly #sized: ResizeObserver;
   #overflows = false;
+  /** Whether the run was still coming when last looked at; a text that is shown complete starts at its beginning. */
+  #coming = false;
 
   constructor(
     readonly showPrompt: boolean,
     readonly signal: AbortSignal,
   ) {
     this.#together = new Together(signal);
+    // Paragraphs get their height only when the browser lays them out, after an update.
+    this.#sized = new ResizeObserver(() => this.#notice());
+    signal.addEventListener("abort", () => this.#sized.disconnect());
     press(this.#sync, true);
     this.#sync.addEventListener("click", () => press(this.#sync, (this.#together.on = !this.#together.on)));
     this.#whole.addEventListener("click", () => press(this.#whole, this.element.classList.toggle("acs-whole")));
@@ -58,6 +64,7 @@ export class Columns {
 
   /** Bring each column up to its node, by `draw`; a column that is at its end stays there while the run goes on. */
   update(state: State, run: RunState, draw: (column: Column, node: NodeState) => void): void {
+    this.#coming ||= run.outcome === "open";
     for (const id of run.nodes) {
       const node = state.nodes[id];
       if (node === undefined) continue;
@@ -69,9 +76,11 @@ export class Columns {
       draw(column, node);
       const long = column.strip.update(node);
       if (long || run.nodes.length > 1) element.classList.add("acs-boxed");
-      if (atEnd && run.outcome === "open" && column.text.tokens.length > before) this.#together.put(element, element.scrollHeight);
+      if (atEnd && this.#coming && column.text.tokens.length > before) this.#together.put(element, element.scrollHeight);
     }
-    this.#notice(run.nodes.length > 1);
+    this.#coming = run.outcome === "open";
+    this.#sync.hidden = run.nodes.length < 2;
+    this.#notice();
   }
 
   /** Mark where the choices of each prompt part. */
@@ -89,11 +98,11 @@ export class Columns {
   }
 
   /** Tools appear with the first text that is longer than its box. */
-  #notice(many: boolean): void {
+  #notice(): void {
     if (this.#overflows) return;
     this.#overflows = this.all.some(({ text: { element } }) => element.scrollHeight > element.clientHeight + 1);
     this.tools.hidden = !this.#overflows;
-    this.#sync.hidden = !many;
+    if (this.#overflows) this.#sized.disconnect();
   }
 
   #open(state: State, run: RunState, node: NodeState): Column {
@@ -113,6 +122,7 @@ export class Columns {
     group.element.append(section);
     group.columns.push(column);
     this.#columns.set(node.id, column);
+    this.#sized.observe(text.element);
     if (run.nodes.length > 1) this.#together.add(text.element);
     return column;
   }

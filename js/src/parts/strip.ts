@@ -19,6 +19,7 @@ export class Strip {
   readonly #seen = make("i", "acs-strip-seen");
   readonly #bits: number[] = [];
   #frame = 0;
+  #drawn = "";
 
   constructor(
     readonly text: TokenText,
@@ -80,8 +81,6 @@ export class Strip {
     });
   }
 
-  #drawn = "";
-
   #draw(): void {
     const { clientWidth: width, clientHeight: height } = this.element;
     const key = `${width} ${height} ${devicePixelRatio} ${this.#bits.length}`;
@@ -93,7 +92,7 @@ export class Strip {
     context.scale(devicePixelRatio, devicePixelRatio);
     const step = 2;
     bars(this.#bits, Math.floor(width / step)).forEach(({ mean, most }, i) => {
-      for (const [value, alpha] of [[most, 0.28], [mean, 0.95]] as const) {
+      for (const [value, alpha] of [[most, 0.16], [mean, 0.6]] as const) {
         const tall = Math.min(1, value / FULL) * height;
         context.fillStyle = `rgba(${INK}, ${alpha})`;
         context.fillRect(i * step, height - tall, step - 0.5, tall);

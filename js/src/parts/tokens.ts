@@ -31,6 +31,8 @@ export interface Tally {
 interface Entry extends Tally {
   piece: Piece;
   span: HTMLElement;
+  /** What a number stands behind: the token, or the first mark in one that ends a line. */
+  last: HTMLElement;
   /** Classes that no brush changes. */
   base: string;
   /** UTF-16 units of the text before it. */
@@ -105,8 +107,8 @@ export class TokenText {
     if (entry.cut > 0) name += " acs-cut";
     if (place === this.#parting) name += " acs-parts";
     if (entry.span.className !== name) entry.span.className = name;
-    if (brush.numbers && value !== null) entry.span.dataset["n"] = brief(brush.view, value, brush.asked);
-    else if (entry.span.hasAttribute("data-n")) delete entry.span.dataset["n"];
+    if (brush.numbers && value !== null) entry.last.dataset["n"] = brief(brush.view, value, brush.asked);
+    else if (entry.last.hasAttribute("data-n")) delete entry.last.dataset["n"];
   }
 
   /** Mark the token in which the text leaves what its siblings share: the first `units` of it. */
@@ -139,12 +141,12 @@ export class TokenText {
     if (echo) base += " acs-echo";
     if (STEERING.test(piece.text)) base += " acs-steering";
     if (/^ +$/.test(piece.text)) base += " acs-space";
-    if (piece.text.endsWith("\n")) base += " acs-ends";
     fill(span, piece.text);
     span.tabIndex = this.#spans.length === 0 ? 0 : -1;
     const paragraph = this.#paragraph ?? this.#openParagraph();
     const index = this.#spans.push(span) - 1;
-    this.#entries.push({ piece, span, base, place, judged: 0, cut: 0, unknown: 0 });
+    const last = (piece.text.endsWith("\n") && span.querySelector<HTMLElement>(".acs-mark")) || span;
+    this.#entries.push({ piece, span, last, base, place, judged: 0, cut: 0, unknown: 0 });
     this.#places.set(span, index);
     this.paint(index, node, brush);
     paragraph.append(span);

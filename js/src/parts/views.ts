@@ -46,9 +46,9 @@ export const SCALES: Record<View, Scale> = {
     bounds: [2, 3, 4, 6, 11, 21, Infinity],
   },
   entropy: {
-    name: "entropy of returned, bits",
+    name: "entropy, returned",
     low: "0 bits",
-    high: "3, of returned",
+    high: "3",
     about: "Entropy of the alternatives returned, in bits, over these alone and renormalised: the rest is not known",
     bounds: [0.25, 0.5, 1, 1.5, 2, 2.5, 3],
   },

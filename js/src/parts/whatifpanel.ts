@@ -48,7 +48,7 @@ export class WhatIfPanel {
     const note = make(
       "p",
       "acs-whatif-note",
-      "Worked out here from the alternatives that were returned, taken for the whole: temperature, then min_p, top_k, top_p. What was not returned is not covered; top_p cuts less on the server.",
+      "Worked out here from the alternatives that were returned, taken for the whole: temperature, then min_p, top_k, top_p. What was not returned is not covered, so the server’s top_p may cut less.",
     );
     this.#whole.setAttribute("role", "status");
     const sight = make("div", "acs-whatif-sight");
@@ -137,7 +137,7 @@ export class WhatIfPanel {
       return;
     }
     const share = covered > 0.9995 ? "all" : `${(covered * 100).toFixed(1)} %`;
-    this.#token.append(make("p", "acs-whatif-name", `${quoted(node.tokens[piece.last] ?? "")}: ${rows.length} alternatives, which held ${share} of the probability`));
+    this.#token.append(make("p", "acs-whatif-name", `${quoted(node.tokens[piece.last] ?? "")}: ${rows.length} alternatives held ${share} of the probability; shares of that`));
     const table = make("table", "acs-tip-table");
     table.append(make("caption", "acs-hidden", "Alternative, its probability as sampled and under these settings"));
     for (const one of rows) table.append(line(one, covered));
