@@ -4,6 +4,7 @@
 import type { NodeState, RunState, State } from "../state";
 import { press, toggle } from "./controls";
 import { make } from "./dom";
+import { Follower } from "./follower";
 import { Parting } from "./parting";
 import { Strip } from "./strip";
 import { visible } from "./text";
@@ -12,13 +13,11 @@ import { TokenText, type Brush } from "./tokens";
 
 const LABEL = 90;
 const LEAD = 240;
-/** So near to its end, a reader wants to see what comes. */
-const AT_END_PX = 30;
-
 export interface Column {
   id: string;
   text: TokenText;
   strip: Strip;
+  follower: Follower;
   finish: HTMLElement;
 }
 
@@ -69,14 +68,11 @@ export class Columns {
       const node = state.nodes[id];
       if (node === undefined) continue;
       const column = this.#columns.get(id) ?? this.#open(state, run, node);
-      const { element } = column.text;
       const before = column.text.tokens.length;
-      const boxed = element.classList.contains("acs-boxed");
-      const atEnd = boxed && element.scrollHeight - element.scrollTop - element.clientHeight < AT_END_PX;
       draw(column, node);
       const long = column.strip.update(node);
-      if (long || run.nodes.length > 1) element.classList.add("acs-boxed");
-      if (atEnd && this.#coming && column.text.tokens.length > before) this.#together.put(element, element.scrollHeight);
+      if (long || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
+      if (this.#coming && column.text.tokens.length > before) column.follower.came(run.outcome === "open");
     }
     this.#coming = run.outcome === "open";
     this.#sync.hidden = run.nodes.length < 2;
@@ -117,7 +113,8 @@ export class Columns {
     if (several) section.append(make("div", "acs-choice-name", place));
     const strip = new Strip(text, several ? `, continuation ${place}` : "", this.signal);
     section.append(strip.element, text.element, finish);
-    const column = { id: node.id, text, strip, finish };
+    const follower = new Follower(text.element, (top) => this.#together.put(text.element, top), this.signal);
+    const column = { id: node.id, text, strip, follower, finish };
     const group = this.#groupOf(state, run, node, prompt);
     group.element.append(section);
     group.columns.push(column);
