@@ -66,13 +66,13 @@ SCROLL = """async boxed => {
 }"""
 RECOLOUR = """async view => {
   const select = document.querySelector("select");
-  select.value = view;
-  const all = document.getElementsByClassName(`acs-by-${view}`);
   const count = document.querySelectorAll(".acs-t").length;
+  const by = view === "probability" ? "acs-t:not([class*=acs-by])" : `acs-t.acs-by-${view}`;
   const began = performance.now();
+  select.value = view;
   select.dispatchEvent(new Event("change"));
-  while (document.getElementsByClassName("acs-t").length !== count || !done()) await new Promise(r => setTimeout(r, 100));
-  function done() { return view === "probability" ? !document.querySelector(".acs-text [class*=acs-by]") : all.length >= count + 8; }
+  do await new Promise(go => setTimeout(go, 100)); // rarely: looking costs time too
+  while (document.querySelectorAll(`.${by}`).length !== count);
   return performance.now() - began;
 }"""
 

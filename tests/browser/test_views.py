@@ -109,7 +109,7 @@ def test_colour_by_each_measure_with_a_legend_and_numbers(themed: Open, page: Pa
         "entropy": ("acs-p4 acs-p4 acs-p4 acs-p1", ["1.9", "1.7", "1.8", "0.5"], "0 bits3"),
     }
     text = known.locator(".acs-text")
-    before = text.text_content()
+    before, selected = text.text_content(), _selected(text)
     for view, (levels, figures, ends) in expected.items():
         _colour_by(known, view)
         shown = _classes(known)
@@ -119,6 +119,7 @@ def test_colour_by_each_measure_with_a_legend_and_numbers(themed: Open, page: Pa
         known.get_by_role("button", name="Numbers beside the tokens").click()
         numbers = known.locator("[data-n]").evaluate_all("all => all.map(e => e.dataset.n)")
         assert numbers == figures
+        assert _selected(text) == selected
         drawn = known.locator("[data-n]").first.evaluate("e => getComputedStyle(e, '::after').content")
         assert figures[0] in drawn
         assert text.text_content() == before
@@ -135,6 +136,15 @@ def test_colour_by_each_measure_with_a_legend_and_numbers(themed: Open, page: Pa
     # Not by colour alone: the least likely are underlined twice.
     strongest = short.locator(".acs-t.acs-p5").first
     assert strongest.evaluate("e => parseFloat(getComputedStyle(e).borderBottomWidth)") >= 1
+
+
+def _selected(text: Locator) -> str:
+    """What a selection of the whole text reads as."""
+    found: str = text.evaluate(
+        "e => { getSelection().selectAllChildren(e); const t = getSelection().toString();"
+        "  getSelection().removeAllRanges(); return t; }"
+    )
+    return found
 
 
 def test_the_choice_is_by_keyboard_and_outlives_a_reload(notebook: Open, page: Page) -> None:
@@ -172,6 +182,7 @@ def test_recolouring_twenty_thousand_tokens_leaves_the_page_quick(notebook: Open
     nb = notebook(SETUP, LONG.replace("3000", "20_000"))
     output = _shown(nb, 0, 1, tokens=20_000)
     page.evaluate(LONG_TASKS)
+    longest = []
     for view in ("rank", "entropy", "surprisal"):
         _colour_by(output, view)
         page.wait_for_function(
@@ -179,9 +190,9 @@ def test_recolouring_twenty_thousand_tokens_leaves_the_page_quick(notebook: Open
             arg=f"acs-by-{view}",
             polling=200,  # a look at every frame would itself be the longest task
         )
-    tasks = page.evaluate("window.longTasks")
-    # Two cores run the kernel, the server and the browser here; a slice is made for 50 ms, twice that is noise.
-    assert max(tasks, default=0) <= 100, tasks
+        longest.append(page.evaluate("Math.max(0, ...window.longTasks.splice(0))"))
+    # The kernel, the server and whatever else runs share the cores: one of three may be disturbed.
+    assert sorted(longest)[1] <= 60, longest
 
 
 LONG_TASKS = """() => {
@@ -231,6 +242,26 @@ def test_a_strip_shows_the_whole_of_a_long_text_and_leads_through_it(
     strip.press("PageDown")
     page.wait_for_timeout(150)
     assert page.evaluate("getComputedStyle(document.querySelectorAll('.acs-boxed')[0]).maxHeight") == "none"
+
+
+def test_each_long_continuation_has_its_strip(notebook: Open, page: Page) -> None:
+    nb = notebook(
+        SETUP,
+        """
+session.apply(open_run("s", n=3))
+for i in range(3):
+    for made in tokens([450, 500, 90][i], seed=i): session.apply([arrived(f"s.{i}", made)])
+session.apply([ev.RunClosed("s", "done")])
+window = LiveCell(session, ["s"]); display(window)
+""",
+    )
+    output = _shown(nb, 0, 1, tokens=1040)
+    strips = output.locator(".acs-strip:visible")
+    labels = strips.evaluate_all("all => all.map(e => e.getAttribute('aria-label'))")
+    assert labels == [f"Surprisal of the whole text, continuation {i} of 3" for i in (1, 2)]
+    strips.nth(1).press("End")
+    page.wait_for_timeout(150)
+    assert _in_box(output, output.locator(".acs-text").nth(1).locator(".acs-t").last)
 
 
 def _in_box(output: Locator, token: Locator) -> bool:
@@ -295,7 +326,7 @@ def test_columns_scroll_together_and_mark_where_they_part(themed: Open, page: Pa
     together.click()
 
     texts = boxes.evaluate_all("all => all.map(e => e.textContent)")
-    shared = len(_common(texts))
+    shared = next(i for i, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1)
     assert shared > 0
     marked = output.locator(".acs-parts")
     assert marked.count() == 3
@@ -313,12 +344,6 @@ def test_columns_scroll_together_and_mark_where_they_part(themed: Open, page: Pa
     shoot(page, f"columns-{theme}")
     output.locator(".acs-t").nth(2).hover()
     assert "part here" not in tip.inner_text()
-
-
-def _common(texts: list[str]) -> str:
-    from os.path import commonprefix
-
-    return commonprefix(texts)
 
 
 def test_the_tooltip_says_it_all(themed: Open, page: Page, theme: str) -> None:

@@ -96,8 +96,8 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     if (element === null || looked === undefined) return;
     stopAt(element, looked);
     if (!pinned) inspection.chosen(element, looked);
-    keys = element.matches(":focus-visible");
-    if (keys && !quiet && !(pinned && tip.anchor === element)) show(element);
+    keys = !quiet && element.matches(":focus-visible");
+    if (keys && !(pinned && tip.anchor === element)) show(element);
   });
   on("focusout", ({ relatedTarget }) => {
     if (relatedTarget instanceof Node && tip.element.contains(relatedTarget)) return;

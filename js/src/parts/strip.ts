@@ -16,7 +16,7 @@ const INK = "214, 106, 12"; // holds on light and on dark grounds, so a change o
 export class Strip {
   readonly element = make("div", "acs-strip");
   readonly #canvas = make("canvas", "");
-  readonly #seen = make("i", "acs-strip-seen");
+  readonly #seen = make("span", "acs-strip-seen");
   readonly #bits: number[] = [];
   #frame = 0;
   #drawn = "";
