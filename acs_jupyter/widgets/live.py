@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class LiveCell(Window):
-    """A column a choice, coloured by probability; alternatives on hover and on keyboard focus; Stop.
+    """A column a choice; alternatives on hover and on keyboard focus; Stop.
+
+    The reader colours the text by probability, surprisal (bits), rank or entropy (bits, over the alternatives
+    returned, renormalised), and can ask what other sampling settings would have cut. That is worked out in the
+    browser on the alternatives returned, in the order of vLLM's V1 sampler (``vllm/v1/sample/sampler.py``):
+    temperature, min_p, top_k, top_p. Nothing of it comes back to Python.
 
     ``show_prompt=True`` puts the end of the prompt, faintly, before each continuation.
     """

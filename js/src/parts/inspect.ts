@@ -4,13 +4,16 @@
  * No key leaves the widget: JupyterLab reads keys before anyone else unless the focused element itself asks
  * it not to (its shortcuts are for `:focus`, so asking further up is too late).
  */
-import { spoken, type Tooltip } from "./tooltip";
+import { spoken } from "./description";
+import type { Tooltip } from "./tooltip";
 import type { NodeState } from "../state";
 import type { Piece } from "./text";
 
 export interface Looked {
   node: NodeState;
   piece: Piece;
+  /** Whether the continuations part here. */
+  parts: boolean;
   /** All token elements of the text, in order. */
   tokens: readonly HTMLElement[];
 }
@@ -18,6 +21,8 @@ export interface Looked {
 export interface Inspection {
   look(element: HTMLElement): Looked | undefined;
   describe(looked: Looked): Node;
+  /** A token was focused or pinned. */
+  chosen(element: HTMLElement, looked: Looked): void;
 }
 
 /** Wires a container of token texts to a tooltip; the signal ends it. */
@@ -26,6 +31,8 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   // A page that scrolls under a resting pointer sends pointer events too; they must not take the tooltip
   // from whoever walks with the keys.
   let keys = false;
+  // The focus comes back from a tooltip that was closed.
+  let quiet = false;
   let rest = { x: NaN, y: NaN };
   const stops = new WeakMap<readonly HTMLElement[], HTMLElement>();
 
@@ -36,14 +43,16 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
 
   const release = () => {
     pinned = false;
-    tip.element.classList.remove("acs-pinned");
     tip.hide();
   };
 
   const pin = (element: HTMLElement) => {
+    const looked = inspection.look(element);
+    if (looked === undefined) return;
     show(element);
     pinned = true;
-    tip.element.classList.add("acs-pinned");
+    tip.pin(`Alternatives of ${spoken(looked.node, looked.piece)}`);
+    inspection.chosen(element, looked);
   };
 
   /** Make an element the one tab stop of its text. */
@@ -86,15 +95,27 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     const looked = element === null ? undefined : inspection.look(element);
     if (element === null || looked === undefined) return;
     stopAt(element, looked);
-    keys = element.matches(":focus-visible");
-    if (keys) show(element);
+    if (!pinned) inspection.chosen(element, looked);
+    keys = !quiet && element.matches(":focus-visible");
+    if (keys && !(pinned && tip.anchor === element)) show(element);
   });
   on("focusout", ({ relatedTarget }) => {
     if (relatedTarget instanceof Node && tip.element.contains(relatedTarget)) return;
     keys = false;
     release();
   });
-  tip.element.addEventListener("keydown", (event) => event.key === "Escape" && release(), { signal });
+  tip.element.addEventListener(
+    "keydown",
+    (event) => {
+      const { anchor } = tip;
+      if (event.key !== "Escape" && event.key !== "Tab") return;
+      quiet = event.key === "Escape";
+      anchor?.focus(); // after Tab the key goes on from there by itself, after Shift+Tab it stays there
+      quiet = false;
+      if (event.key === "Escape" || event.shiftKey) event.preventDefault();
+    },
+    { signal },
+  );
   on("keydown", (event) => {
     const element = tokenAt(event.target);
     const looked = element === null ? undefined : inspection.look(element);
@@ -103,6 +124,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     const at = tokens.indexOf(element);
     if (event.key === "Escape") release();
     else if (event.key === "Enter" || event.key === " ") pinned ? release() : pin(element);
+    else if (event.key === "Tab" && !event.shiftKey && pinned) tip.element.focus();
     else if (event.key in steps) steps[event.key]?.(tokens, at)?.focus();
     else return;
     event.preventDefault();
@@ -118,7 +140,9 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   const onScroll = () => {
     if (tip.anchor === null) return;
     const box = tip.anchor.getBoundingClientRect();
-    if (box.bottom > 0 && box.top < innerHeight) tip.follow();
+    const around = tip.anchor.closest(".acs-text")?.getBoundingClientRect() ?? box;
+    const [top, bottom] = [Math.max(0, around.top), Math.min(innerHeight, around.bottom)];
+    if (box.bottom > top && box.top < bottom) tip.follow();
     else release();
   };
   addEventListener("scroll", onScroll, { signal, capture: true, passive: true });

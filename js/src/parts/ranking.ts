@@ -33,3 +33,29 @@ export function rank(token: string, logprob: number | null, top: Top | null, ask
   const covered = entries.reduce((sum, [, value]) => sum + Math.exp(value), 0);
   return { alternatives, other: Math.min(1, Math.max(0, 1 - covered)) };
 }
+
+/** The rank that `rank` gives the sampled token, without putting the others in order. */
+export function placeOf(token: string, logprob: number, top: Top, asked: number | null): number | null {
+  let before = 0;
+  let count = 0;
+  let found = false;
+  const own = Object.hasOwn(top, token) ? (top[token] ?? logprob) : logprob;
+  for (const text of Object.keys(top)) {
+    const value = top[text] ?? 0;
+    count++;
+    if (text === token) found = true;
+    else if (value > own || (value === own && !found)) before++;
+  }
+  if (!found) count++;
+  return asked !== null && count > asked && before === count - 1 ? null : before + 1;
+}
+
+/**
+ * How many alternatives came where more were asked for, or `null`: ids that decode to one spelling share an
+ * entry, so the list can be shorter than asked.
+ */
+export function fewer(top: Top | null | undefined, asked: number | null): number | null {
+  if (!top || asked === null) return null;
+  const came = Object.keys(top).length;
+  return came < asked ? came : null;
+}

@@ -1,113 +1,127 @@
 /**
- * One run on the page: its choices side by side, what went wrong, and the status line.
+ * One run on the page: its status line, what went wrong, its choices side by side, and the What-if panel.
  */
-import { echoed, type NodeState, type RunState, type State } from "../state";
+import { echoed, type RunState, type State } from "../state";
+import type { Choices } from "./choices";
+import { Columns } from "./columns";
+import { Controls } from "./controls";
 import { make, say } from "./dom";
 import type { Looked } from "./inspect";
+import { inView } from "./inview";
+import { inSlices } from "./slices";
 import { StatusLine } from "./statusline";
 import { clampWords, errorWords, finishWords } from "./status";
-import { visible } from "./text";
-import { TokenText } from "./tokens";
-
-const LABEL = 90;
-const LEAD = 240;
-
-interface Column {
-  text: TokenText;
-  finish: HTMLElement;
-}
+import type { Brush, Tally } from "./tokens";
+import { settingsOf } from "./whatif";
+import { WhatIfPanel } from "./whatifpanel";
 
 export class RunView {
   readonly element = make("article", "acs-run");
-  readonly #columns = new Map<string, Column>();
-  readonly #choices = make("div", "acs-choices");
+  readonly #columns: Columns;
   readonly #error = make("p", "acs-error");
   readonly #notice = make("p", "acs-notice");
+  readonly #controls: Controls;
   readonly #status: StatusLine;
+  #panel: WhatIfPanel | null = null;
+  #marked: HTMLElement | null = null;
   #state: State | null = null;
-  #group: HTMLElement | null = null;
-  #parent: string | null = null;
+  #asked: number | null = null;
+  #cancel = () => {};
 
   constructor(
     readonly id: string,
-    readonly showPrompt: boolean,
+    readonly choices: Choices,
+    showPrompt: boolean,
     stop: () => void,
+    readonly signal: AbortSignal,
   ) {
-    this.#status = new StatusLine(stop);
+    this.#columns = new Columns(showPrompt, signal);
+    this.#controls = new Controls(choices);
+    this.#status = new StatusLine(stop, this.#columns.tools, this.#controls.element);
     this.#error.hidden = this.#notice.hidden = true;
     this.#error.setAttribute("role", "alert");
     // The line stands above the text: below it, Stop would run away from the pointer.
-    this.element.append(this.#status.element, this.#error, this.#notice, this.#choices);
+    this.element.append(this.#status.element, this.#error, this.#notice, this.#columns.element);
+    signal.addEventListener("abort", () => this.#cancel());
   }
 
   update(state: State, at: number): void {
     const run = state.runs[this.id];
     if (run === undefined) return;
     this.#state = state;
-    for (const id of run.nodes) {
-      const node = state.nodes[id];
-      if (node !== undefined) this.#updateNode(state, run, node);
-    }
+    const asked = run.request["logprobs"];
+    this.#asked = typeof asked === "number" ? asked : null;
+    const brush = this.#brush();
+    this.#columns.update(state, run, (column, node) => {
+      const complete = node.finish_reason !== null || run.outcome !== "open";
+      column.text.update(node, complete, echoed(state, node), brush);
+      if (run.nodes.length > 1) say(column.finish, finishWords(node, run));
+    });
+    this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
     say(this.#notice, clampWords(run));
     this.#status.update(state, run, at);
     this.element.dataset["outcome"] = run.outcome;
+    const measured = run.nodes.some((id) => (state.nodes[id]?.logprobs.length ?? 0) > 0);
+    this.#controls.element.hidden = !measured;
+    if (measured) this.#openPanel(run);
+    this.#tell();
+  }
+
+  /** What is shown has been chosen anew: paint every token again, those in view first. */
+  repaint(): void {
+    this.#cancel();
+    this.#controls.show();
+    const brush = this.#brush();
+    const columns = this.#columns.all;
+    const firsts = columns.map(({ text }) => inView(text)?.first ?? 0);
+    const counts = columns.map(({ text }) => text.tokens.length);
+    const most = Math.max(0, ...counts);
+    // A step paints one token of each column, so that columns side by side change side by side.
+    const step = (i: number) => columns.forEach(({ text, id }, column) => {
+      const [node, count = 0, first = 0] = [this.#state?.nodes[id], counts[column], firsts[column]];
+      if (node !== undefined && i < count) text.paint((i + first) % count, node, brush);
+    });
+    this.#cancel = inSlices(most, step, () => this.#tell(), columns.length);
   }
 
   look(element: HTMLElement): Looked | undefined {
-    for (const [id, { text }] of this.#columns) {
-      const piece = text.pieceOf(element);
+    for (const { id, text } of this.#columns.all) {
+      const place = text.placeOf(element);
+      const piece = place === undefined ? undefined : text.pieceAt(place);
       const node = this.#state?.nodes[id];
-      if (piece !== undefined && node !== undefined) return { node, piece, tokens: text.tokens };
+      if (place === undefined || piece === undefined || node === undefined) continue;
+      return { node, piece, parts: text.partsAt(place), tokens: text.tokens };
     }
     return undefined;
   }
 
-  #updateNode(state: State, run: RunState, node: NodeState): void {
-    const column = this.#columns.get(node.id) ?? this.#openColumn(state, run, node);
-    const complete = node.finish_reason !== null || run.outcome !== "open";
-    column.text.update(node, complete, echoed(state, node));
-    if (run.nodes.length > 1) say(column.finish, finishWords(node, run));
+  /** A token of this run was focused or pinned: the panel is about it. */
+  choose(element: HTMLElement, { node, piece }: Looked): void {
+    this.#panel?.look(node, piece, this.#asked);
+    this.#marked?.removeAttribute("data-looked");
+    this.#marked = element;
+    element.dataset["looked"] = "";
   }
 
-  #openColumn(state: State, run: RunState, node: NodeState): Column {
-    const prompt = node.parent === null ? undefined : state.nodes[node.parent];
-    const text = new TokenText(this.showPrompt && !node.echo && prompt ? tail(prompt.text) : "");
-    const finish = make("div", "acs-finish");
-    const section = make("section", "acs-choice");
-    const siblings = run.nodes.filter((id) => state.nodes[id]?.parent === node.parent);
-    const place = `${siblings.indexOf(node.id) + 1} of ${siblings.length}`;
-    section.setAttribute("aria-label", siblings.length > 1 ? `Continuation ${place}` : "Continuation");
-    if (siblings.length > 1) section.append(make("div", "acs-choice-name", place));
-    section.append(text.element, finish);
-    this.#groupOf(state, run, node, prompt).append(section);
-    const column = { text, finish };
-    this.#columns.set(node.id, column);
-    return column;
+  #brush(): Brush {
+    return { ...this.choices.current, asked: this.#asked, whatif: this.#panel?.settings ?? null };
   }
 
-  /** Choices of one prompt stand together; with several prompts, each is named. */
-  #groupOf(state: State, run: RunState, node: NodeState, prompt: NodeState | undefined): HTMLElement {
-    const group = this.#group;
-    if (group !== null && this.#parent === node.parent) return group;
-    this.#parent = node.parent;
-    const prompts = new Set(run.nodes.map((id) => state.nodes[id]?.parent));
-    if (prompts.size > 1) this.#choices.append(make("div", "acs-prompt", prompt ? label(prompt) : "prompt"));
-    const made = make("div", run.nodes.length > 1 ? "acs-group acs-many" : "acs-group");
-    this.#choices.append(made);
-    this.#group = made;
-    return made;
+  #openPanel(run: RunState): void {
+    if (this.#panel !== null) return;
+    this.#panel = new WhatIfPanel(settingsOf(run.request), () => this.repaint());
+    this.element.append(this.#panel.element);
+  }
+
+  #tell(): void {
+    const sum: Tally = { judged: 0, cut: 0, unknown: 0 };
+    for (const { text } of this.#columns.all) {
+      sum.judged += text.tally.judged;
+      sum.cut += text.tally.cut;
+      sum.unknown += text.tally.unknown;
+    }
+    this.#panel?.tell(sum);
   }
 }
 
-function label(prompt: NodeState): string {
-  if (prompt.text === "" && prompt.ids !== null) return `${prompt.ids.length} token ids`;
-  const characters = Array.from(prompt.text);
-  const shown = characters.slice(-LABEL).map((c) => (c === " " ? c : visible(c))).join("");
-  return characters.length > LABEL ? `…${shown}` : shown;
-}
-
-function tail(text: string): string {
-  const characters = Array.from(text);
-  return characters.length > LEAD ? `…${characters.slice(-LEAD).join("")}` : text;
-}

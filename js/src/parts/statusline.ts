@@ -15,14 +15,17 @@ export class StatusLine {
   readonly #state = make("span", "acs-state");
   readonly #items = make("span", "acs-items");
   readonly #note = make("span", "acs-note");
-  readonly #legend = legend();
   readonly #id = make("button", "acs-id");
   readonly #stop = make("button", "acs-stop", "Stop");
   readonly #live = make("span", "acs-hidden");
   #told = -Infinity;
   #copied: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(stop: () => void) {
+  constructor(
+    stop: () => void,
+    /** What stands to the right of the figures. */
+    ...tools: HTMLElement[]
+  ) {
     this.#live.setAttribute("role", "status");
     this.#id.type = this.#stop.type = "button";
     this.#id.hidden = this.#stop.hidden = true;
@@ -34,7 +37,7 @@ export class StatusLine {
     });
     this.#id.addEventListener("click", () => void this.#copy());
     const side = make("span", "acs-side");
-    side.append(this.#legend, this.#id);
+    side.append(...tools, this.#id);
     this.element.append(this.#stop, this.#state, this.#items, this.#note, side, this.#live);
   }
 
@@ -47,7 +50,6 @@ export class StatusLine {
     say(this.#state, run.outcome === "done" && finish !== "" ? finish : outcomeWords(run));
     this.#sayItems([modelName(run), ...figures(state, run, at)]);
     say(this.#note, open && run.first_token_at === null ? waiting(run) : "");
-    this.#legend.hidden = !run.nodes.some((id) => (state.nodes[id]?.logprobs.length ?? 0) > 0);
     this.#sayId(run.request_id ?? run.completion_id);
     if (!open && this.#stop.contains(document.activeElement)) this.#id.focus();
     this.#stop.hidden = !open;
@@ -102,14 +104,4 @@ export class StatusLine {
 
 function waiting(run: RunState): string {
   return run.note === null ? "" : run.note.replace(/\s+/g, " ").trim();
-}
-
-function legend(): HTMLElement {
-  const element = make("span", "acs-legend");
-  element.setAttribute("aria-hidden", "true");
-  element.append(make("span", "", "likely"));
-  for (let level = 0; level < 8; level++) element.append(make("i", `acs-cell acs-p${level}`));
-  element.append(make("span", "", "unlikely"));
-  element.hidden = true;
-  return element;
 }

@@ -1,64 +1,155 @@
 /**
  * A continuation as text in which every token is an element: append only, one block a paragraph.
  *
- * What is shown of invisible characters comes from the stylesheet, so that selected text is the model's text.
+ * How a token looks is its brush's business; a brush can change, and then tokens are painted again one by one.
  */
 import type { NodeState } from "../state";
 import { level } from "./colour";
 import { make } from "./dom";
-import { Aligner, codePoints, INVISIBLE, STEERING, type Piece } from "./text";
+import { fill } from "./invisible";
+import { Aligner, STEERING, type Piece } from "./text";
+import { brief, levelOn, measurePiece, type View } from "./views";
+import { fate, type Settings } from "./whatif";
 
-const MARKED = new RegExp(`[\\n\\t]|${INVISIBLE.source}`, "u");
-const JOINER = /[\u200c\u200d]/;
+/** What decides how tokens look. */
+export interface Brush {
+  view: View;
+  numbers: boolean;
+  /** Alternatives that the request asked for. */
+  asked: number | null;
+  /** Mark what these settings would have cut. */
+  whatif: Settings | null;
+}
+
+/** Sampled tokens that other settings would have cut, of those that can be judged. */
+export interface Tally {
+  judged: number;
+  cut: number;
+  unknown: number;
+}
+
+interface Entry extends Tally {
+  piece: Piece;
+  span: HTMLElement;
+  /** What a number stands behind: the token, or the first mark in one that ends a line. */
+  last: HTMLElement;
+  /** Classes that no brush changes. */
+  base: string;
+  /** UTF-16 units of the text before it. */
+  place: number;
+}
+
+/** The first token of a paragraph, and the paragraph. */
+interface Paragraph {
+  element: HTMLElement;
+  from: number;
+}
 
 export class TokenText {
   readonly element = make("div", "acs-text");
+  readonly tally: Tally = { judged: 0, cut: 0, unknown: 0 };
+  readonly paragraphs: Paragraph[] = [];
   readonly #spans: HTMLElement[] = [];
-  readonly #pieces = new Map<Element, Piece>();
+  readonly #entries: Entry[] = [];
+  readonly #places = new Map<Element, number>();
   readonly #aligner = new Aligner();
   #paragraph: HTMLElement | null = null;
   #plain: Text | null = null;
   #bytes: HTMLElement | null = null;
+  #parting: number | null = null;
 
   constructor(lead = "") {
     if (lead !== "") this.#openParagraph().append(make("span", "acs-lead", lead));
   }
 
   /** Draw what is new in the node; the first `echoed` units of its text are the prompt's. */
-  update(node: NodeState, complete: boolean, echoed: number): void {
+  update(node: NodeState, complete: boolean, echoed: number, brush: Brush): void {
     let place = this.#aligner.place;
     for (const piece of this.#aligner.next(node.text, node.tokens, complete)) {
       this.#bytes?.remove();
       this.#bytes = null;
       if (piece.first < 0) this.#appendPlain(piece.text, place < echoed);
-      else this.#appendToken(piece, node, place < echoed);
+      else this.#appendToken(piece, node, place, place < echoed, brush);
       place += piece.text.length;
     }
     this.#showBytes(this.#aligner.waiting, complete);
   }
 
+  /** All token elements, in order. */
   get tokens(): readonly HTMLElement[] {
     return this.#spans;
   }
 
-  /** The piece an element shows, when it is a token of this text. */
-  pieceOf(element: Element): Piece | undefined {
-    return this.#pieces.get(element);
+  /** The place of an element among the tokens. */
+  placeOf(element: Element): number | undefined {
+    return this.#places.get(element);
   }
 
-  #appendToken(piece: Piece, node: NodeState, echo: boolean): void {
-    const span = make("span", "acs-t");
-    const tint = weakest(node, piece);
-    if (tint !== null) span.classList.add(`acs-p${tint}`);
-    if (piece.last > piece.first) span.classList.add("acs-joined");
-    if (echo) span.classList.add("acs-echo");
-    if (STEERING.test(piece.text)) span.classList.add("acs-steering");
-    if (/^ +$/.test(piece.text)) span.classList.add("acs-space");
+  /** The piece at a place. */
+  pieceAt(place: number): Piece | undefined {
+    return this.#entries[place]?.piece;
+  }
+
+  /** Whether the continuations part at this token. */
+  partsAt(place: number): boolean {
+    return place === this.#parting;
+  }
+
+  /** Paint one token as the brush says. */
+  paint(place: number, node: NodeState, brush: Brush): void {
+    const entry = this.#entries[place];
+    if (entry === undefined) return;
+    const value = measurePiece(brush.view, node, entry.piece, brush.asked);
+    let name = entry.base;
+    if (value !== null) name += ` acs-p${levelOn(brush.view, value)}`;
+    if (brush.view !== "probability") name += ` acs-by-${brush.view}`;
+    this.#judge(entry, node, brush);
+    if (entry.cut > 0) name += " acs-cut";
+    if (place === this.#parting) name += " acs-parts";
+    if (entry.span.className !== name) entry.span.className = name;
+    if (brush.numbers && value !== null) entry.last.dataset["n"] = brief(brush.view, value, brush.asked);
+    else if (entry.last.hasAttribute("data-n")) delete entry.last.dataset["n"];
+  }
+
+  /** Mark the token in which the text leaves what its siblings share: the first `units` of it. */
+  partAfter(units: number, node: NodeState, brush: Brush): void {
+    if (this.#parting !== null) return;
+    const found = this.#entries.findIndex(({ place, piece }) => units >= place && units < place + piece.text.length);
+    if (found < 0) return;
+    this.#parting = found;
+    this.paint(found, node, brush);
+  }
+
+  #judge(entry: Entry, node: NodeState, brush: Brush): void {
+    const before = { judged: entry.judged, cut: entry.cut, unknown: entry.unknown };
+    Object.assign(entry, { judged: 0, cut: 0, unknown: 0 });
+    for (let i = entry.piece.first; brush.whatif !== null && i <= entry.piece.last; i++) {
+      const found = fate(node, i, brush.asked, brush.whatif);
+      if (found !== null) entry.judged++;
+      if (found === "cut") entry.cut++;
+      if (found === "unknown") entry.unknown++;
+    }
+    this.tally.judged += entry.judged - before.judged;
+    this.tally.cut += entry.cut - before.cut;
+    this.tally.unknown += entry.unknown - before.unknown;
+  }
+
+  #appendToken(piece: Piece, node: NodeState, place: number, echo: boolean, brush: Brush): void {
+    const span = make("span", "");
+    let base = "acs-t";
+    if (piece.last > piece.first) base += " acs-joined";
+    if (echo) base += " acs-echo";
+    if (STEERING.test(piece.text)) base += " acs-steering";
+    if (/^ +$/.test(piece.text)) base += " acs-space";
     fill(span, piece.text);
     span.tabIndex = this.#spans.length === 0 ? 0 : -1;
-    this.#spans.push(span);
-    this.#pieces.set(span, piece);
-    (this.#paragraph ?? this.#openParagraph()).append(span);
+    const paragraph = this.#paragraph ?? this.#openParagraph();
+    const index = this.#spans.push(span) - 1;
+    const last = (piece.text.endsWith("\n") && span.querySelector<HTMLElement>(".acs-mark")) || span;
+    this.#entries.push({ piece, span, last, base, place, judged: 0, cut: 0, unknown: 0 });
+    this.#places.set(span, index);
+    this.paint(index, node, brush);
+    paragraph.append(span);
     this.#plain = null;
     if (piece.text.endsWith("\n")) this.#paragraph = null;
   }
@@ -89,9 +180,11 @@ export class TokenText {
   }
 
   #openParagraph(): HTMLElement {
-    this.#paragraph = make("div", "acs-par");
-    this.element.append(this.#paragraph);
-    return this.#paragraph;
+    const element = make("div", "acs-par");
+    this.#paragraph = element;
+    this.paragraphs.push({ element, from: this.#spans.length });
+    this.element.append(element);
+    return element;
   }
 }
 
@@ -103,32 +196,4 @@ export function weakest(node: NodeState, piece: Piece): number | null {
     if (one !== null && (found === null || one > found)) found = one;
   }
   return found;
-}
-
-/** Text with a mark before each character that cannot be seen; the marks hold no text. */
-function fill(span: HTMLElement, text: string): void {
-  if (!MARKED.test(text)) {
-    span.textContent = text;
-    return;
-  }
-  const joinersShow = !/[\p{L}\p{Extended_Pictographic}]/u.test(text);
-  for (const part of text.split(new RegExp(`(${MARKED.source})`, "u"))) {
-    if (part === "") continue;
-    const marked = MARKED.test(part) && (joinersShow || !JOINER.test(part));
-    if (marked) span.append(mark(part));
-    // A code point is named by its mark; whatever glyph a font has for it would only be in the way.
-    if (marked && !/[\n\t]/.test(part)) span.append(make("span", "acs-ghost", part));
-    else span.append(document.createTextNode(part));
-  }
-}
-
-function mark(character: string): HTMLElement {
-  const element = make("i", "acs-mark");
-  if (character === "\n") element.dataset["mark"] = "↵";
-  else if (character === "\t") element.dataset["mark"] = "⇥";
-  else {
-    element.dataset["mark"] = codePoints(character);
-    element.classList.add("acs-code");
-  }
-  return element;
 }

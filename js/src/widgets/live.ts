@@ -1,12 +1,14 @@
 /**
- * The live cell: a column a choice, a status line a run, one tooltip.
+ * The live cell: a column a choice, a status line a run, one tooltip, one choice of how texts are coloured.
  */
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { connect, type Host } from "../host";
+import { Choices, pageMemory } from "../parts/choices";
+import { describe } from "../parts/description";
 import { make } from "../parts/dom";
 import { inspect, type Looked } from "../parts/inspect";
 import { RunView } from "../parts/run";
-import { describe, Tooltip } from "../parts/tooltip";
+import { Tooltip } from "../parts/tooltip";
 
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
@@ -15,7 +17,11 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   root.append(tip.element);
   el.append(root);
 
+  const choices = new Choices(pageMemory());
   const views = new Map<string, RunView>();
+  choices.listen(() => {
+    for (const view of views.values()) view.repaint();
+  });
   const look = (element: HTMLElement): Looked | undefined => {
     for (const view of views.values()) {
       const looked = view.look(element);
@@ -23,13 +29,18 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     }
     return undefined;
   };
-  inspect(root, tip, { look, describe: ({ node, piece }) => describe(node, piece, asked(host, node.run)) }, signal);
+  const inspection = {
+    look,
+    describe: ({ node, piece, parts }: Looked) => describe(node, piece, asked(host, node.run), parts),
+    chosen: (element: HTMLElement, looked: Looked) => views.get(looked.node.run)?.choose(element, looked),
+  };
+  inspect(root, tip, inspection, signal);
 
   const paint = () => {
     for (const run of Object.values(host.state.runs)) {
       let view = views.get(run.id);
       if (view === undefined) {
-        view = new RunView(run.id, host.option<boolean>("show_prompt") === true, () => host.stop());
+        view = new RunView(run.id, choices, host.option<boolean>("show_prompt") === true, () => host.stop(), signal);
         views.set(run.id, view);
         root.insertBefore(view.element, tip.element);
       }

@@ -1,0 +1,58 @@
+/**
+ * Keeps a box that scrolls at its end while text comes, until its reader goes back, and again from when the
+ * reader is at the end.
+ */
+
+/** So near to the end is at the end. */
+const NEAR_PX = 24;
+
+export class Follower {
+  #following = true;
+  #last = 0;
+  #frame = 0;
+  #coming = false;
+
+  /** `put` scrolls the box. */
+  constructor(
+    readonly box: HTMLElement,
+    readonly put: (top: number) => void,
+    signal: AbortSignal,
+  ) {
+    box.addEventListener("scroll", () => this.#scrolled(), { signal, passive: true });
+    // A box out of view is not laid out; it gets its size when the reader comes to it.
+    const sized = new ResizeObserver(() => this.#coming && this.#follow());
+    sized.observe(box);
+    signal.addEventListener("abort", () => {
+      sized.disconnect();
+      cancelAnimationFrame(this.#frame);
+    });
+  }
+
+  /** Something came; `more`: and more will. */
+  came(more: boolean): void {
+    this.#coming = more;
+    this.#follow();
+  }
+
+  #follow(): void {
+    if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
+    this.#toEnd();
+    // Paragraphs get their height when they come into view, so the end moves once more.
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      if (this.#following) this.#toEnd();
+    });
+  }
+
+  #toEnd(): void {
+    this.put(this.box.scrollHeight);
+    this.#last = this.box.scrollTop;
+  }
+
+  #scrolled(): void {
+    const { scrollTop, scrollHeight, clientHeight } = this.box;
+    if (scrollHeight - scrollTop - clientHeight < NEAR_PX) this.#following = true;
+    else if (scrollTop < this.#last - 1) this.#following = false;
+    this.#last = scrollTop;
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * A token's text with marks for what cannot be seen. The marks hold no text: what is selected is the model's.
+ */
+import { make } from "./dom";
+import { codePoints, INVISIBLE } from "./text";
+
+const MARKED = new RegExp(`[\\n\\t]|${INVISIBLE.source}`, "u");
+const JOINER = /[\u200c\u200d]/;
+
+/** Fill an element with text, a mark before each character that cannot be seen. */
+export function fill(span: HTMLElement, text: string): void {
+  if (!MARKED.test(text)) {
+    span.textContent = text;
+    return;
+  }
+  const joinersShow = !/[\p{L}\p{Extended_Pictographic}]/u.test(text);
+  for (const part of text.split(new RegExp(`(${MARKED.source})`, "u"))) {
+    if (part === "") continue;
+    const marked = MARKED.test(part) && (joinersShow || !JOINER.test(part));
+    if (marked) span.append(mark(part));
+    // A code point is named by its mark; whatever glyph a font has for it would only be in the way.
+    if (marked && !/[\n\t]/.test(part)) span.append(make("span", "acs-ghost", part));
+    else span.append(document.createTextNode(part));
+  }
+}
+
+function mark(character: string): HTMLElement {
+  const element = make("i", "acs-mark");
+  if (character === "\n") element.dataset["mark"] = "↵";
+  else if (character === "\t") element.dataset["mark"] = "⇥";
+  else {
+    element.dataset["mark"] = codePoints(character);
+    element.classList.add("acs-code");
+  }
+  return element;
+}
