@@ -103,9 +103,18 @@ export function connect(model: AnyModel): Host {
     send({ type: "Cancel" });
   };
 
+  // The kernel was restarted: it knows nothing of these runs, and must not be interrupted for their sake.
+  const onLost = () => {
+    clearTimeout(waiting);
+    const open = Object.values(state.runs).filter((run) => run.outcome === "open");
+    for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
+    if (open.length > 0) tell(false);
+  };
+
   const onSnapshot = () => adopt(String(model.get("snapshot")));
   model.on("msg:custom", receive);
   model.on("change:snapshot", onSnapshot);
+  model.on("comm_live_update", onLost);
   onSnapshot();
 
   return {
@@ -126,6 +135,7 @@ export function connect(model: AnyModel): Host {
       clearTimeout(waiting);
       model.off("msg:custom", receive);
       model.off("change:snapshot", onSnapshot);
+      model.off("comm_live_update", onLost);
       listeners.clear();
     },
   };

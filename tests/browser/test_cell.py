@@ -204,6 +204,28 @@ def test_a_reload_shows_it_again_and_without_a_kernel_it_reads(
     shoot(page, "reopened-cell")
 
 
+def test_after_a_restart_an_old_cell_interrupts_nothing(
+    notebook: Open, page: Page, scripted_server: Running
+) -> None:
+    nb = notebook(
+        setup(scripted_server), ENDLESS, "import time\nfor _ in range(30): time.sleep(0.1)\nprint('whole')"
+    )
+    nb.run(0)
+    nb.start(1)
+    nb.output(1).locator(".acs-t").nth(20).wait_for()
+    page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart().then(() => null)"
+    )
+    page.wait_for_function(f"{ENDED} === 'interrupted'")
+    assert (
+        nb.output(1).locator("button:has-text('Stop')").count() == 0
+        or not nb.output(1).locator("button:has-text('Stop')").first.is_visible()
+    )
+    nb.run(2)
+    assert nb.printed(2) == "whole\n"
+    assert nb.output(1).locator(".acs-t").count() >= 20
+
+
 def test_errors_are_one_line(notebook: Open, page: Page, scripted_server: Running) -> None:
     nb = notebook(
         setup(scripted_server),
