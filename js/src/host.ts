@@ -33,6 +33,8 @@ export interface Host {
   readonly state: State;
   /** When the last thing happened, by the kernel's clock. */
   readonly at: number;
+  /** Whether this page came to a state that was there already: it was reloaded since the cell began. */
+  readonly restored: boolean;
   option<T>(name: string): T | undefined;
   running(): boolean;
   stop(): void;
@@ -116,6 +118,7 @@ export function connect(model: AnyModel): Host {
   model.on("change:snapshot", onSnapshot);
   model.on("comm_live_update", onLost);
   onSnapshot();
+  const restored = seq > 0;
 
   return {
     get state() {
@@ -124,6 +127,7 @@ export function connect(model: AnyModel): Host {
     get at() {
       return at;
     },
+    restored,
     option: (name) => model.get(name),
     running,
     stop,

@@ -55,6 +55,12 @@ def test_paris(notebook: Open, page: Page, smollm_server: Running) -> None:
     assert "−0.2" in rows[0]
     assert "the" in rows[1]
     shoot(page, "paris-light")
+    wide = nb.output(1).evaluate(
+        """e => [...e.querySelectorAll('.jp-OutputArea-output, .jp-OutputArea-output *')]
+          .filter(o => o.scrollWidth > o.clientWidth && ['auto', 'scroll'].includes(getComputedStyle(o).overflowX))
+          .map(o => `${o.className}: ${o.scrollWidth} in ${o.clientWidth}`)"""
+    )
+    assert wide == []
     nb.run(2)
     text, logprob, second = json.loads(nb.printed(2).replace("'", '"'))
     assert (text, second) == (" Paris", " the")
@@ -224,6 +230,30 @@ def test_after_a_restart_an_old_cell_interrupts_nothing(
     nb.run(2)
     assert nb.printed(2) == "whole\n"
     assert nb.output(1).locator(".acs-t").count() >= 20
+
+
+def test_a_reload_in_mid_run_loses_nothing_and_says_what_the_file_lacks(
+    notebook: Open, page: Page, root: Path, scripted_server: Running
+) -> None:
+    brief = f"%%acs --max-tokens 300 -o r\n{SCRIPT}tokens=300 rate=60 alternatives=3"
+    nb = notebook(setup(scripted_server), brief, "%acs last", "print(len(r.tokens), r.outcome)")
+    nb.run(0)
+    nb.start(1)
+    nb.output(1).locator(".acs-t").nth(30).wait_for()
+    nb.save()
+    nb.open(reset=False, kernel=False)
+    page.wait_for_function(f"{ENDED} === 'done'", timeout=30_000)
+    assert nb.output(1).locator(".acs-t").count() == 300
+    notice = nb.output(1).locator(".acs-notice")
+    notice.wait_for(state="visible")
+    assert "%acs last" in notice.inner_text()
+    page.wait_for_timeout(500)
+    nb.run(3)
+    assert nb.printed(3) == "300 done\n"
+    nb.run(2)
+    nb.save()
+    (kept,) = load(root / nb.name)
+    assert len(kept.tokens) == 300
 
 
 def test_errors_are_one_line(notebook: Open, page: Page, scripted_server: Running) -> None:

@@ -10,7 +10,7 @@ import type { Looked } from "./inspect";
 import { inView } from "./inview";
 import { inSlices } from "./slices";
 import { StatusLine } from "./statusline";
-import { clampWords, errorWords, finishWords } from "./status";
+import { clampWords, errorWords, finishWords, UNSAVED } from "./status";
 import type { Brush, Tally } from "./tokens";
 import { settingsOf } from "./whatif";
 import { WhatIfPanel } from "./whatifpanel";
@@ -45,7 +45,8 @@ export class RunView {
     signal.addEventListener("abort", () => this.#cancel());
   }
 
-  update(state: State, at: number): void {
+  /** `unsaved`: the notebook holds no copy of this run. */
+  update(state: State, at: number, unsaved: boolean): void {
     const run = state.runs[this.id];
     if (run === undefined) return;
     this.#state = state;
@@ -59,7 +60,7 @@ export class RunView {
     });
     this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
-    say(this.#notice, clampWords(run));
+    say(this.#notice, [clampWords(run), unsaved ? UNSAVED : ""].filter((words) => words !== "").join(" "));
     this.#status.update(state, run, at);
     this.element.dataset["outcome"] = run.outcome;
     const measured = run.nodes.some((id) => (state.nodes[id]?.logprobs.length ?? 0) > 0);

@@ -74,6 +74,9 @@ export function clampWords(run: RunState): string {
     : `The server lowered max_tokens${requested === undefined ? "" : ` from ${requested}`} to ${applied}${why}.`;
 }
 
+export const UNSAVED =
+  "The page was reloaded while this ran, so the notebook file has no copy of it; %acs last writes one.";
+
 /** What went wrong, on one line, or "". */
 export function errorWords(run: RunState): string {
   if (run.error === null) return "";

@@ -10,6 +10,9 @@ import { inspect, type Looked } from "../parts/inspect";
 import { RunView } from "../parts/run";
 import { Tooltip } from "../parts/tooltip";
 
+/** A copy is written right after a run; how long to wait before saying that there is none. */
+const COPY_WITHIN_MS = 1000;
+
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const root = make("div", "acs acs-live");
@@ -44,9 +47,21 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
         views.set(run.id, view);
         root.insertBefore(view.element, tip.element);
       }
-      view.update(host.state, host.at);
+      view.update(host.state, host.at, unsaved);
     }
   };
+  // JupyterLab gives a page that was reloaded during a run no more of the cell's output: then there is no copy.
+  let unsaved = false;
+  const lookForCopy = () => {
+    const area = el.closest(".jp-OutputArea");
+    unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static") === null;
+    if (unsaved) paint();
+  };
+  const later = setInterval(() => {
+    if (host.running()) return;
+    clearInterval(later);
+    setTimeout(lookForCopy, COPY_WITHIN_MS);
+  }, COPY_WITHIN_MS);
 
   let frame = 0;
   const soon = (fresh: boolean) => {
@@ -65,6 +80,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   signal.addEventListener("abort", () => {
     deaf();
     cancelAnimationFrame(frame);
+    clearInterval(later);
     tip.hide();
     root.remove();
   });
