@@ -77,6 +77,22 @@ RECOLOUR = """async view => {
 }"""
 
 
+WHAT_IF = """async () => {
+  const top_k = document.querySelectorAll(".acs-dial input[type=number]")[2];
+  const before = document.querySelector(".acs-whatif-whole").textContent;
+  top_k.value = "3";
+  top_k.dispatchEvent(new Event("input"));
+  do await new Promise(go => setTimeout(go, 100));
+  while (document.querySelector(".acs-whatif-whole").textContent === before);
+}"""
+NUMBERS = """async () => {
+  document.querySelector("[aria-label^=Numbers]").click();
+  const count = document.querySelectorAll(".acs-t").length;
+  do await new Promise(go => setTimeout(go, 100));
+  while (document.querySelectorAll("[data-n]").length !== count);
+}"""
+
+
 def packed(count: int, paragraphs: bool) -> str:
     """The snapshot of one completion of ``count`` tokens; with ``paragraphs``, a line ends every 60 or so."""
     session, rng = Session(), random.Random(3)
@@ -115,6 +131,12 @@ def page_rows(browser: Browser) -> None:
         for view in ("rank", "entropy", "surprisal", "probability"):
             took = page.evaluate(RECOLOUR, view)
             print(f"  recolouring by {view}: {took:.0f} ms, longest task {_tasks(page):.0f} ms")
+        page.locator("summary").click()
+        page.evaluate(WHAT_IF)
+        print(f"  what if, {page.locator('.acs-cut').count():,} struck: longest task {_tasks(page):.0f} ms")
+        page.locator("summary").click()
+        page.evaluate(NUMBERS)
+        print(f"  numbers: longest task {_tasks(page):.0f} ms")
         memory = _metrics(page.context.new_cdp_session(page))["JSHeapUsedSize"]
         print(f"  script heap {memory / 1e6:.0f} MB, renderer {_resident(browser)} MB resident")
         page.close()
@@ -181,6 +203,7 @@ def lab_rows(browser: Browser) -> None:
                 page = browser.new_page(viewport=VIEW)  # type: ignore[arg-type]
                 nb = Notebook(page, base, name).open()
                 nb.run(0)
+                page.evaluate("document.querySelectorAll('.jp-Notebook .jp-Cell')[1].scrollIntoView()")
                 page.evaluate(SEEN)
                 _stream_row(nb, root, rate)
                 nb.end_kernels()
@@ -195,6 +218,9 @@ def _stream_row(nb: Notebook, root: Path, rate: int) -> None:
     page.wait_for_function("document.querySelector('.acs-run')?.dataset.outcome === 'done'")
     page.wait_for_timeout(300)
     after = _metrics(cdp)
+    assert page.evaluate(
+        "document.querySelector('.acs-text').getBoundingClientRect().top < innerHeight - 200"
+    )
     seen: list[list[float]] = page.evaluate("window.seen")
     sent: list[float] = json.loads((root / "sent.json").read_text())
     lags = _lags(sent, seen)
