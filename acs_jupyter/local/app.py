@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import to_builtins
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from ..checks import parse_request
 from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge, UpstreamServerError
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
+from .compress import Gzip
 from .guard import Guard, KeyCheck, log
 from .respond import Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
@@ -30,21 +31,24 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from ..wire import Model
     from .engine import Engine, Task
     from .faults import Disturbance
+    from .fleet import Fleet
+    from .relay import Relay
 
 MAX_BODY = 50 * 2**20
 """Largest request body in bytes; above it stands the 413."""
 
 
 def create_app(
-    engine: Engine,
+    engine: Engine | Fleet,
     key: str,
     *,
     hosts: frozenset[str] | None,
     disturb: Callable[[Task], Disturbance | None] | None = None,
 ) -> Guard:
-    """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests."""
+    """The ASGI application over one engine or some upstreams. ``disturb`` may spoil answers on purpose, for tests."""
     routes = _Routes(engine, KeyCheck(key), disturb)
     app = Starlette(
         routes=[
@@ -57,19 +61,25 @@ def create_app(
         exception_handlers={HTTPException: _http_error, ApiError: _api_error},
     )
     app.router.redirect_slashes = False
-    return Guard(app, hosts)
+    return Guard(Gzip(app), hosts)
 
 
 class _Routes:
     def __init__(
-        self, engine: Engine, keys: KeyCheck, disturb: Callable[[Task], Disturbance | None] | None
+        self, engine: Engine | Fleet, keys: KeyCheck, disturb: Callable[[Task], Disturbance | None] | None
     ) -> None:
-        self._engine, self._keys, self._disturb = engine, keys, disturb
+        self._keys, self._disturb = keys, disturb
+        is_fleet = not hasattr(engine, "generate")
+        self._fleet = cast("Fleet", engine) if is_fleet else None
+        self._engine = cast("Engine", engine)  # not touched when there is a fleet
         self._started = time.monotonic()
         self._last: float | None = None
 
     async def health(self, request: Request) -> Response:
         """Readiness; needs no key."""
+        if self._fleet is not None:
+            backends, degraded = self._fleet.health(time.time())
+            return self._health(backends, degraded)
         model = self._engine.model
         ago = None if self._last is None else round(time.time() - self._last, 3)
         backend = {
@@ -84,24 +94,30 @@ class _Routes:
             "warm_estimate": "warm",
             "active_choices": self._engine.busy,
         }
+        return self._health([backend], [])
+
+    def _health(self, backends: list[dict[str, Any]], degraded: list[str]) -> Response:
         wrapper = {
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "database": {"ok": True, "latency_ms": 0.0},
         }
-        return _json({"status": "ok", "wrapper": wrapper, "backends": [backend], "degraded_backends": []})
+        status = "degraded" if degraded else "ok"
+        return _json(
+            {"status": status, "wrapper": wrapper, "backends": backends, "degraded_backends": degraded}
+        )
 
     async def models(self, request: Request) -> Response:
-        """The one model that is served."""
+        """The models that are served."""
         self._keys.require(request.headers.get("authorization"))
-        model: dict[str, Any] = to_builtins(self._engine.model)
-        known = {name: value for name, value in model["capabilities"].items() if value is not None}
-        model["capabilities"] = known | {"activations": False, "chat_template": None}
-        return _json({"object": "list", "data": [model]})
+        served = self._fleet.models if self._fleet is not None else [self._engine.model]
+        return _json({"object": "list", "data": [_entry(model) for model in served]})
 
     async def status(self, request: Request) -> Response:
-        """Whether a model is warm; here it always is."""
+        """Whether a model is warm; an engine of this process always is."""
         self._keys.require(request.headers.get("authorization"))
         name = request.path_params["name"]
+        if self._fleet is not None:
+            return _json(await self._fleet.status(name))
         check_model(self._engine, name)
         return _json({"id": name, "object": "model.status", "warm": True, "boot": None})
 
@@ -109,10 +125,14 @@ class _Routes:
         """Base models have no chat; this is said before the key is looked at."""
         raise ChatCompletionsUnsupported("There is no chat here: send a prompt to /v1/completions.")
 
-    async def completions(self, request: Request) -> Response | Streamed:
+    async def completions(self, request: Request) -> Response | Streamed | Relay:
         """A completion as JSON or as a stream."""
         self._keys.require(request.headers.get("authorization"))
-        parsed = parse_request(await _body(request))
+        body_bytes = await _body(request)
+        parsed = parse_request(body_bytes)
+        if self._fleet is not None:
+            forward = await self._fleet.plan(parsed)
+            return forward.answer(body_bytes, request.state.request_id)
         task = await plan(self._engine, parsed, request.headers)
         disturbance = self._disturb(task) if self._disturb else None
         if disturbance is not None:
@@ -185,6 +205,13 @@ async def _body(request: Request) -> bytes:
 def _engine_failed(problem: Exception) -> UpstreamServerError:
     log.error("the engine failed: %s", type(problem).__name__)
     return UpstreamServerError("The engine failed while it worked on this request.", retry_after=1)
+
+
+def _entry(model: Model) -> dict[str, Any]:
+    entry: dict[str, Any] = to_builtins(model)
+    known = {name: value for name, value in entry["capabilities"].items() if value is not None}
+    entry["capabilities"] = known | {"activations": False, "chat_template": None}
+    return entry
 
 
 def _json(value: dict[str, Any]) -> Response:
