@@ -7,7 +7,6 @@ bytes. It must not know HTTP on either side.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -229,11 +228,12 @@ def _parsed(spec: str, key: str | None, patience: Patience) -> Upstream:
     name, mark, address = spec.partition("=")
     if not mark or "://" in name:
         name, address = "", spec
-    parts = None
-    with suppress(ValueError):
+    try:
         parts = urlsplit(address)
-        parts.port  # noqa: B018 - reading it checks it
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
         raise BadUpstream("An upstream must be URL or ID=URL with http:// or https://.")
     if "@" in parts.netloc or parts.query:
         raise BadUpstream(

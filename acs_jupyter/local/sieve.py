@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,8 @@ from ..wire import Usage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BOUNDARY = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+# A CR at the very end may be half of a CRLF: it waits for the next byte.
+_BOUNDARY = re.compile(rb"(?:\r\n|\n|\r(?=[^\n])){2}")
 _NOTABLE = re.compile(rb'"choices"\s*:\s*\[\s*\]|\[DONE\]|"error"\s*:\s*[{"]')
 # Inside a JSON string every quote is escaped, so no text of a model can look like this member.
 _USAGE = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
@@ -29,7 +30,7 @@ _PIECE = 65_536
 class _Frame(msgspec.Struct, gc=False):
     choices: list[msgspec.Raw] | None = None
     usage: Usage | None = None
-    error: msgspec.Raw | None = None
+    error: dict[str, Any] | str | None = None
 
 
 _decode_frame = msgspec.json.Decoder(_Frame).decode
@@ -101,8 +102,10 @@ class Sieve:
         return b"".join(frame for frame in _frames(whole) if self._passes(frame))
 
     def end(self) -> bytes:
-        """The stream ended: a last frame whose blank line never came is completed."""
-        return self.feed(b"\n\n") if self._rest.strip() else b""
+        """The stream ended: a last frame that lacks nothing but its blank line is completed."""
+        rest = self._rest.strip()
+        whole = not rest.startswith(b"data:") or rest.endswith((DONE, b"}"))
+        return self.feed(b"\n\n") if rest and whole else b""
 
     def _passes(self, frame: bytes) -> bool:
         if self.done or self.error is not None:
