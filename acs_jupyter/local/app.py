@@ -22,6 +22,7 @@ from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
 from .compress import Gzip
 from .guard import Guard, KeyCheck, log
+from .openapi import PAGE, PAGE_POLICY, specification
 from .respond import Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
 from .shape import Answer, encode
@@ -57,6 +58,8 @@ def create_app(
             Route("/v1/models/{name:path}/status", routes.status, methods=["GET"]),
             Route("/v1/completions", routes.completions, methods=["POST"]),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
+            Route("/openapi.json", _specification, methods=["GET"]),
+            Route("/swagger", _swagger, methods=["GET"]),
         ],
         exception_handlers={HTTPException: _http_error, ApiError: _api_error},
     )
@@ -216,6 +219,15 @@ def _entry(model: Model) -> dict[str, Any]:
 
 def _json(value: dict[str, Any]) -> Response:
     return Response(encode(value), media_type="application/json")
+
+
+async def _specification(request: Request) -> Response:
+    return Response(specification(), media_type="application/json")
+
+
+async def _swagger(request: Request) -> Response:
+    headers = {"Content-Security-Policy": PAGE_POLICY}
+    return Response(PAGE.read_bytes(), headers=headers, media_type="text/html")
 
 
 async def _api_error(request: Request, error: Exception) -> Response:

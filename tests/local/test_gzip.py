@@ -130,6 +130,10 @@ def test_unreadable_encodings(coding: str, body: bytes) -> None:
 def test_a_cut_body_stays_cut() -> None:
     packed = gzip.compress(BIG, mtime=0)
     for answer in ([head(length=len(BIG)), BIG[:-9], CLOSE], whole(packed[:-9], Content_Encoding="gzip")):
-        with playing(answer) as upstream, fronting(upstream.base) as front, front.client() as client:
-            with pytest.raises(httpx.RemoteProtocolError):
-                client.post("completions", json=ASK)
+        with (
+            playing(answer) as upstream,
+            fronting(upstream.base) as front,
+            front.client() as client,
+            pytest.raises(httpx.RemoteProtocolError),
+        ):
+            client.post("completions", json=ASK)
