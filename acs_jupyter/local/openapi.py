@@ -87,7 +87,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "get", "/v1/models/{id}/status", "Whether a model is warm",
-        errors={400: ("model_not_found",), **_AUTH, 429: ("rate_limited",)},
+        errors={400: ("model_not_found",), **_AUTH, 404: ("not_found",), 429: ("rate_limited",)},
         answer={"application/json": "ModelStatus"}, parameters=("id",),
     ),
     Operation(
