@@ -59,7 +59,7 @@ class Relay:
         self._upstream, self._order, self._ticket = upstream, order, ticket
         self._patience = upstream.patience
         self._send: Send
-        self._started = False
+        self._started = self._told = False
         self._quiet_since = 0.0
         self._response: httpx.Response | None = None
 
@@ -96,17 +96,19 @@ class Relay:
         work = asyncio.ensure_future(self._in_time(self._first_bytes()))
         response, parts, first = await _waited(work, self._first_wait(), patience.silence, beat)
         async with aclosing(parts):
-            await self._start("application/json", _length(response))
+            length = _length(response)
+            await self._start("application/json", length)
             try:
                 while first:
-                    tally.feed(first)
+                    if tally.feed(first) == length:
+                        self._succeeded(tally.usage())  # the client knows that these bytes are the last
                     await self._body(first)
                     first = await anext(parts, b"")
             except (httpx.HTTPError, zlib.error, ApiError):
                 self._ticket.failed("upstream_error")
                 raise CutHere from None  # bytes of the answer are out: only an open end can tell
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         self._succeeded(tally.usage())
+        await self._end()
 
     async def _stream(self) -> None:
         patience = self._patience
@@ -131,8 +133,8 @@ class Relay:
         finally:
             if not sieve.done:
                 self._report((None, sieve.frames) if sieve.usage is None else sieve.usage)
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         self._succeeded(sieve.usage or (None, sieve.frames))
+        await self._end()
 
     async def _pass(self, response: httpx.Response, sieve: Sieve) -> None:
         try:
@@ -142,6 +144,7 @@ class Relay:
                     if passed:
                         await self._body(passed)
                     if sieve.done or sieve.error is not None:
+                        await _read_out(parts)
                         break
             passed = sieve.end()
             if passed:
@@ -226,7 +229,7 @@ class Relay:
     def _first_wait(self) -> float:
         return self._patience.warm if self._upstream.warm else self._patience.cold
 
-    async def _start(self, kind: str, length: str | None = None) -> None:
+    async def _start(self, kind: str, length: int | None = None) -> None:
         if self._started:
             return
         self._started = True
@@ -236,13 +239,16 @@ class Relay:
         else:
             headers["cache-control"] = "no-store"
             if length is not None:
-                headers["content-length"] = length
+                headers["content-length"] = str(length)
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": raw})
 
     async def _body(self, data: bytes) -> None:
         self._quiet_since = asyncio.get_running_loop().time()
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _keep_alive(self) -> None:
         # Parts of a frame are never out, so a comment may stand anywhere between two sends.
@@ -274,6 +280,9 @@ class Relay:
             self._ticket.succeeded()
 
     def _succeeded(self, usage: tuple[int | None, int] | None) -> None:
+        if self._told:
+            return
+        self._told = True
         self._ticket.succeeded()
         self._upstream.last_answer = time()
         if usage is not None:
@@ -328,8 +337,16 @@ async def _error_body(response: httpx.Response) -> bytes:
     return found[:_LONGEST_ERROR]
 
 
-def _length(response: httpx.Response) -> str | None:
+def _length(response: httpx.Response) -> int | None:
     """The body's length, when it will be passed on as it is."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
-    length: str | None = response.headers.get("content-length")
-    return None if coding in _ENCODINGS else length
+    length = response.headers.get("content-length", "")
+    return int(length) if length.isdecimal() and coding not in _ENCODINGS else None
+
+
+async def _read_out(parts: AsyncGenerator[bytes]) -> None:
+    """Read what is left, which is nothing but the body's end: only then the connection can serve again."""
+    with suppress(TimeoutError, httpx.HTTPError, zlib.error):
+        async with asyncio.timeout(0.5):
+            async for _ in parts:
+                pass

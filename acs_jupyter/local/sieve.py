@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 # A CR at the very end may be half of a CRLF: it waits for the next byte.
 _BOUNDARY = re.compile(rb"(?:\r\n|\n|\r(?=[^\n])){2}")
-_NOTABLE = re.compile(rb'"choices"\s*:\s*\[\s*\]|\[DONE\]|"error"\s*:\s*[{"]')
+_NOTABLE = (b"[]", b"[DONE]", b'"error"')
+"""Only frames with one of these can be a usage frame, the end mark or an error; the others are not read."""
 # Inside a JSON string every quote is escaped, so no text of a model can look like this member.
 _USAGE = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 _ENDS = 16_384
@@ -54,12 +55,15 @@ class Tally:
 
     def __init__(self) -> None:
         self._head = self._tail = b""
+        self._size = 0
 
-    def feed(self, piece: bytes) -> None:
-        """Take the next bytes of the body."""
+    def feed(self, piece: bytes) -> int:
+        """Take the next bytes of the body; how many there were so far."""
+        self._size += len(piece)
         if len(self._head) < _ENDS:
             self._head += piece[: _ENDS - len(self._head)]
         self._tail = piece[-_ENDS:] if len(piece) >= _ENDS else (self._tail + piece)[-_ENDS:]
+        return self._size
 
     def usage(self) -> tuple[int, int] | None:
         """What the body told, or ``None``."""
@@ -96,7 +100,7 @@ class Sieve:
         end = _end_of_frames(data)
         self._rest = data[end:]
         whole = data if end == len(data) else data[:end]
-        if _NOTABLE.search(whole) is None:
+        if not any(mark in whole for mark in _NOTABLE):
             self._count(whole)
             return whole
         return b"".join(frame for frame in _frames(whole) if self._passes(frame))
