@@ -15,7 +15,7 @@ import msgspec
 
 from ..checks import beyond_model
 from ..errors import BadRequest, ContextLengthExceeded, FullVocabPromptTooLong, ModelNotFound
-from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL, StreamOptions
+from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL, StreamOptions, encode_request
 from .relay import Order, Relay
 from .splice import splice
 from .upstream import Patience, Upstream, learn_all
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..wire import CompletionRequest, Model
     from .relay import OnUsage
+    from .upstream import Counted
 
 DEFAULT_MAX_TOKENS = 32_000
 _LEAST = 16
@@ -38,13 +39,13 @@ class BadUpstream(Exception):
 class Forward:
     """A checked request on its way to an upstream. ``max_tokens`` may be lowered until it is answered.
 
-    ``prompt_tokens``: of the longest prompt, when they had to be counted; ``None`` when nobody asked.
+    ``counted`` is ``None`` when nobody asked how long the prompts are.
     """
 
     upstream: Upstream
     request: CompletionRequest
     max_tokens: int
-    prompt_tokens: int | None = None
+    counted: Counted | None = None
 
     def answer(
         self,
@@ -72,6 +73,11 @@ class Forward:
             on_usage=on_usage,
         )
         return Relay(self.upstream, order, ticket)
+
+    async def whole(self, request_id: str, *, on_usage: OnUsage | None = None, at_most: int = 2**21) -> bytes:
+        """The JSON answer of at most so many bytes, for a job; raises the contract's errors."""
+        body = encode_request(self.request)
+        return await self.answer(body, request_id, on_usage=on_usage).collect(at_most)
 
     def _changes(self) -> dict[str, bytes]:
         request = self.request
@@ -111,10 +117,10 @@ class Fleet:
         known = ", ".join(f"'{upstream.name}'" for upstream in self.upstreams)
         raise ModelNotFound(f"model={name!r} is not served here. Use {known}, or see GET /v1/models.")
 
-    async def plan(self, request: CompletionRequest) -> Forward:
+    async def plan(self, request: CompletionRequest, *, count: bool = False) -> Forward:
         """Check what can be known here and fill in ``max_tokens``; the engine refuses the rest itself.
 
-        Text is counted only when ``max_tokens`` is omitted or the full vocabulary is asked for.
+        Text is counted only with ``count``, when ``max_tokens`` is omitted, and for the full vocabulary.
         """
         upstream = self.find(request.model if isinstance(request.model, str) else "")
         await upstream.ready()
@@ -122,16 +128,12 @@ class Fleet:
         problem = beyond_model(request, limits)
         if problem:
             raise ContextLengthExceeded(problem) if "max_model_len" in problem else BadRequest(problem)
-        tokens = None
-        exact = True
-        if not isinstance(request.max_tokens, int) or request.prompt_logprobs == -1:
-            tokens, exact = await upstream.count(request)
-        cap = limits.full_vocab_max_prompt_tokens
-        if request.prompt_logprobs == -1 and exact and tokens and cap and tokens > cap:
-            raise FullVocabPromptTooLong(
-                f"prompt_logprobs=-1 takes at most {cap} prompt tokens; there are {tokens}."
-            )
-        return Forward(upstream, request, _max_tokens(request, tokens, exact, limits.max_model_len), tokens)
+        counted = None
+        if count or not isinstance(request.max_tokens, int) or request.prompt_logprobs == -1:
+            counted = await upstream.count(request)
+        if counted is not None and request.prompt_logprobs == -1:
+            _check_full_vocab(counted, limits.full_vocab_max_prompt_tokens)
+        return Forward(upstream, request, _max_tokens(request, counted, limits.max_model_len), counted)
 
     async def status(self, name: str) -> dict[str, Any]:
         """The body of ``GET /v1/models/{id}/status``; the upstream is asked, within a second."""
@@ -176,13 +178,20 @@ class Fleet:
         """Nothing is held outside the event loop."""
 
 
-def _max_tokens(request: CompletionRequest, tokens: int | None, exact: bool, limit: int | None) -> int:
-    if isinstance(request.max_tokens, int):
-        return request.max_tokens
-    room = (limit or DEFAULT_MAX_TOKENS) - (tokens or 0)
-    if exact and room <= 0:
-        raise ContextLengthExceeded(f"The prompt has {tokens} tokens; max_model_len is {limit}.")
-    return min(DEFAULT_MAX_TOKENS, max(room, 1 if exact else _LEAST))
+def _check_full_vocab(counted: Counted, cap: int | None) -> None:
+    if cap is not None and counted.exact and counted.total > cap:
+        raise FullVocabPromptTooLong(
+            f"prompt_logprobs=-1 takes at most {cap} prompt tokens; there are {counted.total}."
+        )
+
+
+def _max_tokens(request: CompletionRequest, counted: Counted | None, limit: int | None) -> int:
+    if isinstance(request.max_tokens, int) or counted is None:
+        return request.max_tokens if isinstance(request.max_tokens, int) else DEFAULT_MAX_TOKENS
+    room = (limit or DEFAULT_MAX_TOKENS) - counted.longest
+    if counted.exact and room <= 0 and limit is not None:
+        raise ContextLengthExceeded(f"The prompt has {counted.longest} tokens; max_model_len is {limit}.")
+    return min(DEFAULT_MAX_TOKENS, max(room, 1 if counted.exact else _LEAST))
 
 
 def open_fleet(

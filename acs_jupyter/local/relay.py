@@ -1,13 +1,12 @@
 """One request handed to an upstream, and its answer handed back while it comes.
 
-Owns attempts, deadlines, keepalives and the moment a status is committed. It must not know routes, keys or
+Owns keepalives, the moment a status is committed and what is told to the breaker. It must not know routes, keys or
 budgets: what a request used is told to ``on_usage``. Nothing of an answer is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import zlib
 from contextlib import aclosing, suppress
 from time import time
@@ -15,13 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import httpx
 
-from ..errors import ApiError, UpstreamError, UpstreamServerError
+from ..errors import ApiError, UpstreamError
+from .asking import Asking
+from .reading import decoded, length_of, read_out
 from .respond import CutHere, envelope, error_response, while_connected
-from .sieve import Inflater, Sieve, Tally
-from .upstream_errors import curable, detailed, in_stream, refused, sick, too_late, unreachable
+from .sieve import Sieve, Tally, usage_in
+from .upstream_errors import detailed, in_stream, sick, too_late
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import Receive, Scope, Send
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SPACES = b" " * 1024
 KEEPALIVE = b": keepalive\n\n"
-_LONGEST_ERROR = 65_536
-_ENCODINGS = ("gzip", "x-gzip", "deflate")
 
 
 class Order(NamedTuple):
@@ -61,7 +60,7 @@ class Relay:
         self._send: Send
         self._started = self._told = False
         self._quiet_since = 0.0
-        self._response: httpx.Response | None = None
+        self._asking = Asking(upstream, order.body, streamed=order.streamed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; a failure before the first byte is an error with its status, later one stands in the body."""
@@ -80,10 +79,37 @@ class Relay:
         except CutHere:
             return
         finally:
-            self._upstream.active -= 1
-            self._ticket.release()
-            if self._response is not None:
-                await self._response.aclose()
+            await self._leave()
+
+    async def _leave(self) -> None:
+        self._upstream.active -= 1
+        self._ticket.release()
+        await self._asking.aclose()
+
+    async def collect(self, at_most: int) -> bytes:
+        """The whole JSON answer, for work nobody waits for; raises the contract's errors."""
+        self._upstream.active += 1
+        found = b""
+        try:
+            _, parts, first = await self._asking.first_bytes()
+            async with aclosing(parts):
+                while first:
+                    found += first
+                    if len(found) > at_most:
+                        raise UpstreamError(f"The answer is above {at_most} bytes.", retryable=False)
+                    first = await anext(parts, b"")
+            self._succeeded(usage_in(found))
+        except (httpx.HTTPError, zlib.error) as problem:
+            error = UpstreamError(f"The upstream broke its answer off: {type(problem).__name__}.")
+            self._ticket.failed(error.code)
+            raise error from None
+        except ApiError as error:
+            self._judge(error)
+            raise
+        finally:
+            self._report(usage_in(found))
+            await self._leave()
+        return found
 
     async def _json(self) -> None:
         patience = self._patience
@@ -93,10 +119,10 @@ class Relay:
             await self._start("application/json")
             await self._body(SPACES)
 
-        work = asyncio.ensure_future(self._in_time(self._first_bytes()))
+        work = asyncio.ensure_future(self._asking.first_bytes())
         response, parts, first = await _waited(work, self._first_wait(), patience.silence, beat)
         async with aclosing(parts):
-            length = _length(response)
+            length = length_of(response)
             await self._start("application/json", length)
             try:
                 while first:
@@ -107,6 +133,8 @@ class Relay:
             except (httpx.HTTPError, zlib.error, ApiError):
                 self._ticket.failed("upstream_error")
                 raise CutHere from None  # bytes of the answer are out: only an open end can tell
+            finally:
+                self._report(tally.usage())
         self._succeeded(tally.usage())
         await self._end()
 
@@ -118,7 +146,7 @@ class Relay:
             await self._start(kind)
             await self._body(KEEPALIVE)
 
-        work = asyncio.ensure_future(self._in_time(self._attempt(1)))
+        work = asyncio.ensure_future(self._asking.head())
         response = await _waited(work, self._first_wait(), patience.silence, beat)
         sieve = Sieve(drop_usage=self._order.drop_usage)
         try:
@@ -131,20 +159,21 @@ class Relay:
                 with suppress(asyncio.CancelledError):
                     await beating
         finally:
-            if not sieve.done:
-                self._report((None, sieve.frames) if sieve.usage is None else sieve.usage)
+            self._report(sieve.usage or (None, sieve.frames))
         self._succeeded(sieve.usage or (None, sieve.frames))
         await self._end()
 
     async def _pass(self, response: httpx.Response, sieve: Sieve) -> None:
         try:
-            async with aclosing(_decoded(response)) as parts:
+            async with aclosing(decoded(response)) as parts:
                 async for part in parts:
                     passed = sieve.feed(part)
+                    if sieve.done:  # told first: a client may leave as soon as it sees the end mark
+                        self._succeeded(sieve.usage or (None, sieve.frames))
                     if passed:
                         await self._body(passed)
                     if sieve.done or sieve.error is not None:
-                        await _read_out(parts)
+                        await read_out(parts)
                         break
             passed = sieve.end()
             if passed:
@@ -157,74 +186,6 @@ class Relay:
             raise in_stream(sieve.error)
         if not sieve.done:
             raise UpstreamError("The upstream ended its stream without the end mark.")
-
-    async def _first_bytes(self) -> tuple[httpx.Response, AsyncGenerator[bytes], bytes]:
-        for attempt in range(1, self._patience.retries + 2):
-            try:
-                return await self._beginning(attempt)
-            except httpx.ReadTimeout:
-                raise too_late(self._patience.deadline + 30) from None
-            except (httpx.NetworkError, httpx.ProtocolError) as problem:
-                error: ApiError = unreachable(type(problem).__name__, attempt)
-            except zlib.error:
-                error = UpstreamServerError("The upstream's encoding cannot be read.", retry_after=1)
-            except ApiError as problem:
-                error = problem
-            if not curable(error) or attempt > self._patience.retries:
-                raise error
-            pause = self._patience.backoff * 2 ** (attempt - 1)
-            await asyncio.sleep(pause * random.uniform(1, 1.25))
-        raise AssertionError("the last attempt returns or raises")
-
-    async def _beginning(self, attempt: int) -> tuple[httpx.Response, AsyncGenerator[bytes], bytes]:
-        response = await self._attempt(attempt)
-        parts = _decoded(response)
-        first = await anext(parts, b"")
-        if not first:
-            raise UpstreamServerError("The upstream's answer is empty.", retry_after=1)
-        return response, parts, first
-
-    async def _attempt(self, number: int) -> httpx.Response:
-        """The head of a good answer; anything else as the contract's error."""
-        try:
-            response = await self._upstream.send(self._order.body, stream=self._order.streamed)
-        except httpx.ReadTimeout:
-            raise too_late(self._patience.deadline + 30) from None
-        except httpx.HTTPError as problem:
-            self._upstream.lost()
-            raise unreachable(type(problem).__name__, number) from None
-        self._response = response
-        await self._check(response, number)
-        return response
-
-    async def _check(self, response: httpx.Response, number: int) -> None:
-        status = response.status_code
-        wanted = "text/event-stream" if self._order.streamed else "application/json"
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        coding = response.headers.get("content-encoding", "identity").strip().lower()
-        if coding not in (*_ENCODINGS, "identity", ""):
-            raise UpstreamServerError(
-                f"The upstream's encoding '{coding[:20]}' cannot be read.", retry_after=1
-            )
-        if status == 200 and kind == wanted:
-            return
-        if status == 200:
-            raise UpstreamServerError(f"The upstream did not answer with {wanted}.", retry_after=1)
-        try:
-            body = await _error_body(response)
-        except (httpx.HTTPError, zlib.error):
-            body = b""
-        if status >= 500:
-            self._upstream.lost()
-        error = refused(status, body, response.headers.get("retry-after"))
-        raise detailed(error, upstream_status=status, attempts=number)
-
-    async def _in_time(self, work: Awaitable[T]) -> T:
-        try:
-            async with asyncio.timeout(self._patience.deadline):
-                return await work
-        except TimeoutError:
-            raise too_late(self._patience.deadline) from None
 
     def _first_wait(self) -> float:
         return self._patience.warm if self._upstream.warm else self._patience.cold
@@ -280,16 +241,15 @@ class Relay:
             self._ticket.succeeded()
 
     def _succeeded(self, usage: tuple[int | None, int] | None) -> None:
-        if self._told:
-            return
-        self._told = True
         self._ticket.succeeded()
         self._upstream.last_answer = time()
-        if usage is not None:
-            self._report(usage)
+        self._report(usage)
 
-    def _report(self, usage: tuple[int | None, int]) -> None:
-        if self._order.on_usage is not None and usage != (None, 0):
+    def _report(self, usage: tuple[int | None, int] | None) -> None:
+        if self._told or usage is None or usage == (None, 0):
+            return
+        self._told = True
+        if self._order.on_usage is not None:
             self._order.on_usage(*usage)
 
 
@@ -307,46 +267,3 @@ async def _waited(
         if not work.done():
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
-
-
-async def _decoded(response: httpx.Response) -> AsyncGenerator[bytes]:
-    """The bytes of a body as they come, without the upstream's encoding; the response is closed behind them."""
-    try:
-        if response.headers.get("content-encoding", "identity").strip().lower() not in _ENCODINGS:
-            async for part in response.aiter_raw():
-                yield part
-            return
-        inflater = Inflater()
-        async for part in response.aiter_raw():
-            for piece in inflater.feed(part):
-                yield piece
-        last = inflater.end()
-        if last:
-            yield last
-    finally:
-        await response.aclose()
-
-
-async def _error_body(response: httpx.Response) -> bytes:
-    found = b""
-    async with aclosing(_decoded(response)) as parts:
-        async for part in parts:
-            found += part
-            if len(found) > _LONGEST_ERROR:
-                break
-    return found[:_LONGEST_ERROR]
-
-
-def _length(response: httpx.Response) -> int | None:
-    """The body's length, when it will be passed on as it is."""
-    coding = response.headers.get("content-encoding", "identity").strip().lower()
-    length = response.headers.get("content-length", "")
-    return int(length) if length.isdecimal() and coding not in _ENCODINGS else None
-
-
-async def _read_out(parts: AsyncGenerator[bytes]) -> None:
-    """Read what is left, which is nothing but the body's end: only then the connection can serve again."""
-    with suppress(TimeoutError, httpx.HTTPError, zlib.error):
-        async with asyncio.timeout(0.5):
-            async for _ in parts:
-                pass

@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 import msgspec
@@ -77,6 +77,14 @@ class _Entry(msgspec.Struct, frozen=True):
 
 class _Listing(msgspec.Struct, frozen=True):
     data: list[_Entry] = []
+
+
+class Counted(NamedTuple):
+    """Tokens of the longest prompt and of all; without ``exact`` they are upper bounds (one a byte of text)."""
+
+    longest: int
+    total: int
+    exact: bool
 
 
 class _Counted(msgspec.Struct, frozen=True):
@@ -216,18 +224,15 @@ class Upstream:
         if not self._known:
             await self.learn(1.0)
 
-    async def count(self, request: CompletionRequest) -> tuple[int, bool]:
-        """Prompt tokens of the longest prompt, and whether that is exact: else it is an upper bound."""
-        longest, exact = 0, True
+    async def count(self, request: CompletionRequest) -> Counted:
+        """Prompt tokens of a request; counting text asks the upstream, where it can count."""
+        sizes, exact = [], True
         special = request.add_special_tokens is not False
         for prompt in request.prompts:
-            if isinstance(prompt, list):
-                longest = max(longest, len(prompt))
-                continue
-            told = await self._tokenized(prompt, special=special)
+            told = len(prompt) if isinstance(prompt, list) else await self._tokenized(prompt, special=special)
             exact = exact and told is not None
-            longest = max(longest, len(prompt.encode()) + 1 if told is None else told)
-        return longest, exact
+            sizes.append(len(prompt.encode()) + 1 if told is None and isinstance(prompt, str) else told or 0)
+        return Counted(max(sizes), sum(sizes), exact)
 
     async def _tokenized(self, prompt: str, *, special: bool) -> int | None:
         # vLLM's own route beside /v1; other servers lack it, which is found out once.
