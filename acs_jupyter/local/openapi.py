@@ -64,7 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
         answer={
             "application/json": {"anyOf": [{"$ref": "#/components/schemas/Completion"},
                                            {"$ref": "#/components/schemas/Error"}]},
-            "text/event-stream": {"type": "string"},
+            "text/event-stream": {"description": "Frames `data: {...}`, each one a chunk of a completion."},
         },
         body="CompletionRequest",
         parameters=("X-Request-Id", "X-Acs-Workload"),
