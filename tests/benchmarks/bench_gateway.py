@@ -40,8 +40,10 @@ async def stream(server: Running, tokens: int, **fields: Any) -> list[float]:
         + data
     )
     stamps: list[float] = []
+    rest = b""  # a mark may be cut in two by a read
     while part := await reader.read(65536):
-        stamps += [time.perf_counter() - start] * part.count(MARK)
+        stamps += [time.perf_counter() - start] * (rest + part).count(MARK)
+        rest = part[1 - len(MARK) :]
     writer.close()
     assert len(stamps) == tokens, len(stamps)
     return stamps
