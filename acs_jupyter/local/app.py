@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import to_builtins
 from starlette.applications import Starlette
@@ -21,10 +21,12 @@ from ..checks import parse_request
 from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge, UpstreamServerError
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
 from .assemble import run
+from .compress import Gzip
 from .desk import CLIENT_LEFT, Desk
 from .guard import Guard, log
 from .job_routes import JobRoutes, Private
 from .jobs import Done, Jobs
+from .openapi import PAGE, PAGE_POLICY, specification
 from .respond import CutHere, Streamed, envelope, error_response, kept_alive, while_connected
 from .service import check_model, plan, scores
 from .shape import Answer, encode
@@ -35,19 +37,21 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ..wire import CompletionRequest
+    from ..wire import CompletionRequest, Model
     from .desk import Ticket
     from .engine import Engine, Task
     from .faults import Disturbance
+    from .fleet import Fleet
     from .job_store import JobStore
     from .job_values import Owner
+    from .relay import Relay
 
 MAX_BODY = 50 * 2**20
 """Largest request body in bytes; above it stands the 413."""
 
 
 def create_app(
-    engine: Engine,
+    engine: Engine | Fleet,
     key: str,
     *,
     hosts: frozenset[str] | None,
@@ -56,7 +60,7 @@ def create_app(
     jobs: JobStore | None = None,
     **job_options: Any,
 ) -> Guard:
-    """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests.
+    """The ASGI application over one engine or some upstreams. ``disturb`` may spoil answers on purpose, for tests.
 
     Without a ``desk`` the one key and what it uses live in memory, under the contract's limits. With ``jobs`` there
     are completion jobs, run between startup and shutdown of the lifespan; ``job_options`` are those of :class:`Jobs`.
@@ -72,24 +76,32 @@ def create_app(
             Route("/v1/models/{name:path}/status", routes.status, methods=["GET"]),
             Route("/v1/completions", routes.completions, methods=["POST"]),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
+            Route("/openapi.json", _specification, methods=["GET"]),
+            Route("/swagger", _swagger, methods=["GET"]),
             *(JobRoutes(board, desk, routes.planned).routes() if board else ()),
         ],
         exception_handlers={HTTPException: _http_error, ApiError: _api_error, ClientDisconnect: _client_left},
     )
     app.router.redirect_slashes = False
-    return Guard(Private(app), hosts)
+    return Guard(Gzip(Private(app)), hosts)
 
 
 class _Routes:
     def __init__(
-        self, engine: Engine, desk: Desk, disturb: Callable[[Task], Disturbance | None] | None
+        self, engine: Engine | Fleet, desk: Desk, disturb: Callable[[Task], Disturbance | None] | None
     ) -> None:
-        self._engine, self._desk, self._disturb = engine, desk, disturb
+        self._desk, self._disturb = desk, disturb
+        is_fleet = not hasattr(engine, "generate")
+        self._fleet = cast("Fleet", engine) if is_fleet else None
+        self._engine = cast("Engine", engine)  # not touched when there is a fleet
         self._started = time.monotonic()
         self._last: float | None = None
 
     async def health(self, request: Request) -> Response:
         """Readiness; needs no key."""
+        if self._fleet is not None:
+            backends, degraded = self._fleet.health(time.time())
+            return self._health(backends, degraded)
         model = self._engine.model
         ago = None if self._last is None else round(time.time() - self._last, 3)
         backend = {
@@ -104,28 +116,30 @@ class _Routes:
             "warm_estimate": "warm",
             "active_choices": self._engine.busy,
         }
+        return self._health([backend], [])
+
+    def _health(self, backends: list[dict[str, Any]], degraded: list[str]) -> Response:
         latency = self._desk.store.latency()
         wrapper = {
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "database": {"ok": latency is not None, "latency_ms": latency and round(latency, 3)},
         }
-        status = "down" if latency is None else "ok"
-        body = {"status": status, "wrapper": wrapper, "backends": [backend], "degraded_backends": []}
+        status = "down" if latency is None else "degraded" if degraded else "ok"
+        body = {"status": status, "wrapper": wrapper, "backends": backends, "degraded_backends": degraded}
         return _json(body, 503 if latency is None else 200)
 
     async def models(self, request: Request) -> Response:
-        """The one model that is served."""
+        """The models that are served."""
         self._desk.reader(request, "models")
-        model: dict[str, Any] = to_builtins(self._engine.model)
-        known = {name: value for name, value in model["capabilities"].items() if value is not None}
-        own = {"activations": False, "chat_template": None}
-        model["capabilities"] = known | self._desk.capabilities | own
-        return _json({"object": "list", "data": [model]})
+        served = self._fleet.models if self._fleet is not None else [self._engine.model]
+        return _json({"object": "list", "data": [_entry(model, self._desk.capabilities) for model in served]})
 
     async def status(self, request: Request) -> Response:
-        """Whether a model is warm; here it always is."""
+        """Whether a model is warm; an engine of this process always is."""
         self._desk.reader(request, "status")
         name = request.path_params["name"]
+        if self._fleet is not None:
+            return _json(await self._fleet.status(name))
         check_model(self._engine, name)
         return _json({"id": name, "object": "model.status", "warm": True, "boot": None})
 
@@ -133,13 +147,19 @@ class _Routes:
         """Base models have no chat; this is said before the key is looked at."""
         raise ChatCompletionsUnsupported("There is no chat here: send a prompt to /v1/completions.")
 
-    async def completions(self, request: Request) -> Response | Streamed:
+    async def completions(self, request: Request) -> Response | Streamed | Relay:
         """A completion as JSON or as a stream."""
         ticket = self._desk.admit(request)
         body = await _body(request)
         if not await ticket.turn(request.receive):
             return Response(status_code=CLIENT_LEFT)
         parsed = parse_request(body)
+        if self._fleet is not None:
+            forward = await self._fleet.plan(parsed)
+            return forward.answer(body, request.state.request_id)
+        return await self._own(request, ticket, parsed)
+
+    async def _own(self, request: Request, ticket: Ticket, parsed: CompletionRequest) -> Response | Streamed:
         task = await plan(self._engine, parsed, request.headers)
         ticket.reserve(task, self._engine.model.id)
         headers = self._headers() | ticket.headers
@@ -249,8 +269,24 @@ def _engine_failed(problem: Exception) -> UpstreamServerError:
     return UpstreamServerError("The engine failed while it worked on this request.", retry_after=1)
 
 
+def _entry(model: Model, limits: dict[str, int | None]) -> dict[str, Any]:
+    entry: dict[str, Any] = to_builtins(model)
+    known = {name: value for name, value in entry["capabilities"].items() if value is not None}
+    entry["capabilities"] = known | limits | {"activations": False, "chat_template": None}
+    return entry
+
+
 def _json(value: dict[str, Any], status: int = 200) -> Response:
     return Response(encode(value), status, media_type="application/json")
+
+
+async def _specification(request: Request) -> Response:
+    return Response(specification(), media_type="application/json")
+
+
+async def _swagger(request: Request) -> Response:
+    headers = {"Content-Security-Policy": PAGE_POLICY}
+    return Response(PAGE.read_bytes(), headers=headers, media_type="text/html")
 
 
 async def _api_error(request: Request, error: Exception) -> Response:
