@@ -167,7 +167,7 @@ def _upstream_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--upstream-key-env", metavar="NAME", help="the variable with the upstream's key")
     parser.add_argument(
-        "--upstream-set", metavar="NAME=NUMBER", action="append", help="a time or count, e.g. deadline=840"
+        "--upstream-set", metavar="NAME=NUMBER", action="append", help="a time or count, e.g. retries=3"
     )
 
 

@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class Asking:
-    """One request to one upstream; to be closed whatever came of it."""
+    """One request to one upstream; to be closed whatever came of it. ``window``: seconds in all, 0 for no limit."""
 
-    def __init__(self, upstream: Upstream, body: bytes, *, streamed: bool) -> None:
+    def __init__(self, upstream: Upstream, body: bytes, *, streamed: bool, window: float) -> None:
         self._upstream, self._body, self._streamed = upstream, body, streamed
-        self._patience = upstream.patience
+        self._patience, self._window = upstream.patience, window
         self._response: httpx.Response | None = None
 
     async def head(self) -> httpx.Response:
@@ -53,7 +53,7 @@ class Asking:
             try:
                 return await self._beginning(attempt)
             except httpx.ReadTimeout:
-                raise too_late(self._patience.deadline + 30) from None
+                raise too_late(self._window + 30) from None
             except (httpx.NetworkError, httpx.ProtocolError) as problem:
                 error: ApiError = unreachable(type(problem).__name__, attempt)
             except zlib.error:
@@ -77,9 +77,9 @@ class Asking:
     async def _attempt(self, number: int) -> httpx.Response:
         """The head of a good answer; anything else as the contract's error."""
         try:
-            response = await self._upstream.send(self._body, stream=self._streamed)
+            response = await self._upstream.send(self._body, stream=self._streamed, window=self._window)
         except httpx.ReadTimeout:
-            raise too_late(self._patience.deadline + 30) from None
+            raise too_late(self._window + 30) from None
         except httpx.HTTPError as problem:
             self._upstream.lost()
             raise unreachable(type(problem).__name__, number) from None
@@ -115,7 +115,7 @@ class Asking:
 
     async def _in_time(self, work: Awaitable[T]) -> T:
         try:
-            async with asyncio.timeout(self._patience.deadline):
+            async with asyncio.timeout(self._window or None):
                 return await work
         except TimeoutError:
-            raise too_late(self._patience.deadline) from None
+            raise too_late(self._window) from None

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..wire import CompletionRequest, Model
-    from .relay import OnUsage
+    from .relay import OnEnd, OnUsage
     from .upstream import Counted
 
 DEFAULT_MAX_TOKENS = 32_000
+JOB_WINDOW = 86_400.0
+"""Seconds a job's upstream may take; nobody waits, but a connection that is dead must end some day."""
 _LEAST = 16
 
 
@@ -54,30 +56,49 @@ class Forward:
         *,
         headers: dict[str, str] | None = None,
         on_usage: OnUsage | None = None,
+        on_end: OnEnd | None = None,
+        window: float | None = None,
     ) -> Relay:
-        """The answer, not yet asked for; raises ``circuit_open``. ``body`` is what the client sent."""
+        """The answer, not yet asked for; raises ``circuit_open``. ``body`` is what the client sent.
+
+        ``window``: seconds the upstream may take, when they are not those of its patience.
+        """
         changes = self._changes()
         ticket = self.upstream.enter()
+        order = Order(
+            body=splice(body, changes),
+            request_id=request_id,
+            streamed=self.request.streamed,
+            headers=self.headers | (headers or {}),
+            drop_usage="stream_options" in changes,
+            on_usage=on_usage,
+            on_end=on_end,
+            window=self.upstream.patience.deadline if window is None else window,
+        )
+        return Relay(self.upstream, order, ticket)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What an answer says about where it comes from."""
         model = self.upstream.model
         shown = {
             UPSTREAM_MODEL: model.served_model_name or model.id,
             UPSTREAM_GPU: model.gpu_shape or "unknown",
         }
-        order = Order(
-            body=splice(body, changes),
-            request_id=request_id,
-            streamed=self.request.streamed,
-            headers={name: value.encode("ascii", "replace").decode() for name, value in shown.items()}
-            | (headers or {}),
-            drop_usage="stream_options" in changes,
-            on_usage=on_usage,
-        )
-        return Relay(self.upstream, order, ticket)
+        return {name: value.encode("ascii", "replace").decode() for name, value in shown.items()}
 
-    async def whole(self, request_id: str, *, on_usage: OnUsage | None = None, at_most: int = 2**21) -> bytes:
+    async def whole(
+        self,
+        request_id: str,
+        *,
+        on_usage: OnUsage | None = None,
+        on_end: OnEnd | None = None,
+        at_most: int = 2**21,
+    ) -> bytes:
         """The JSON answer of at most so many bytes, for a job; raises the contract's errors."""
         body = encode_request(self.request)
-        return await self.answer(body, request_id, on_usage=on_usage).collect(at_most)
+        relay = self.answer(body, request_id, on_usage=on_usage, on_end=on_end, window=JOB_WINDOW)
+        return await relay.collect(at_most)
 
     def _changes(self) -> dict[str, bytes]:
         request = self.request

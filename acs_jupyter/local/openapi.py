@@ -1,12 +1,11 @@
 """The specification of the public API, made from the structs that requests are checked with.
 
-Owns the list of operations, their errors and headers, and the words on fields. It must not know how a request is
-answered. Bounds are never written here: they come from ``wire``.
+Owns the document, and the words on headers, parameters and fields; the operations stand beside it.
+It must not know how a request is answered. Bounds are never written here: they come from ``wire``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ import msgspec
 from .._version import __version__
 from ..errors import CATALOGUE
 from ..wire import CompletionRequest, ModelList
-from .openapi_shapes import Completion, Error, Health, ModelStatus
+from .openapi_operations import OPERATIONS, Operation
+from .openapi_shapes import Completion, Error, Health, Job, ModelStatus
 
 PAGE = Path(__file__).with_name("swagger.html")
 PAGE_POLICY = (
@@ -24,78 +24,8 @@ PAGE_POLICY = (
     "frame-ancestors 'none'; base-uri 'none'"
 )
 """Content-Security-Policy of the page: nothing from outside."""
-_SHAPES = (CompletionRequest, Completion, ModelList, ModelStatus, Health, Error)
-_AUTH = {401: ("invalid_api_key", "missing_authorization", "key_revoked", "key_disabled")}
+_SHAPES = (CompletionRequest, Completion, ModelList, ModelStatus, Health, Job, Error)
 _ALWAYS = {403: ("host_not_allowed",), 500: ("internal_error",)}
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One method of one path. ``errors``: codes by status; ``answer``: media type to schema name or schema."""
-
-    method: str
-    path: str
-    summary: str
-    errors: dict[int, tuple[str, ...]]
-    answer: dict[str, str | dict[str, Any]]
-    body: str | None = None
-    parameters: tuple[str, ...] = ()
-    headers: tuple[str, ...] = ()
-    secured: bool = True
-    description: str = ""
-    success: int = 200
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "post", "/v1/completions", "Continue a prompt",
-        errors={
-            400: (
-                "invalid_request", "bad_json", "model_not_found", "context_length_exceeded",
-                "full_vocab_prompt_too_long", "deadline_infeasible", "vllm_invalid_request", "vllm_context_length",
-            ),
-            **_AUTH,
-            413: ("request_too_large",),
-            429: ("budget_exceeded", "queue_full", "rate_limited"),
-            502: ("upstream_unreachable", "upstream_server_error", "vllm_oom", "vllm_engine_dead"),
-            503: ("circuit_open", "modal_cold_boot"),
-            504: ("upstream_deadline",),
-        },
-        answer={
-            "application/json": {"anyOf": [{"$ref": "#/components/schemas/Completion"},
-                                           {"$ref": "#/components/schemas/Error"}]},
-            "text/event-stream": {"description": "Frames `data: {...}`, each one a chunk of a completion."},
-        },
-        body="CompletionRequest",
-        parameters=("X-Request-Id", "X-Acs-Workload"),
-        headers=("X-Acs-Upstream-Model", "X-Acs-Upstream-Gpu", "X-Acs-Max-Tokens-Clamped"),
-        description=(
-            "Unknown fields, wrong types and values out of range are refused. Rules between fields: prompts x n x "
-            "max_tokens is at most 32000; with several prompts or n above 1 max_tokens must be set; stream_options "
-            "needs stream; prompt_logprobs other than 0 cannot be streamed. With stream, frames end with "
-            "`data: [DONE]`, or with an error frame and without it. While a model starts, a 200 may begin with "
-            "spaces (JSON) or comments (stream) and still carry an error: look for `error` before `choices`."
-        ),
-    ),
-    Operation(
-        "post", "/v1/chat/completions", "Always refused: base models have no chat",
-        errors={400: ("chat_completions_unsupported",)}, answer={}, secured=False,
-    ),
-    Operation(
-        "get", "/v1/models", "Models, their limits and abilities",
-        errors={**_AUTH, 429: ("rate_limited",)}, answer={"application/json": "ModelList"},
-    ),
-    Operation(
-        "get", "/v1/models/{id}/status", "Whether a model is warm",
-        errors={400: ("model_not_found",), **_AUTH, 404: ("not_found",), 429: ("rate_limited",)},
-        answer={"application/json": "ModelStatus"}, parameters=("id",),
-    ),
-    Operation(
-        "get", "/health", "Readiness of the server and of each model",
-        errors={}, answer={"application/json": "Health"}, secured=False,
-    ),
-)  # fmt: skip
-"""Further routes of /v1 add theirs here."""
 
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "X-Request-Id": (
@@ -117,6 +47,8 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 _ON_ERROR = {
     400: ("X-Acs-Upstream-Error-Kind", "X-Should-Retry"),
+    409: ("X-Should-Retry",),
+    410: ("X-Should-Retry",),
     413: ("X-Should-Retry",),
     429: ("Retry-After",),
     502: ("X-Acs-Upstream-Error-Kind", "Retry-After"),
@@ -126,6 +58,11 @@ _ON_ERROR = {
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "id": {"name": "id", "in": "path", "required": True, "schema": {"type": "string"},
            "description": "A model id from GET /v1/models."},
+    "job": {"name": "id", "in": "path", "required": True, "schema": {"type": "string"},
+            "description": "The id that submitting gave; a job is known to its own key only."},
+    "Idempotency-Key": {"name": "Idempotency-Key", "in": "header", "required": True,
+                        "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
+                        "description": "1 to 128 visible ASCII characters that name this submission."},
     "X-Request-Id": {"name": "X-Request-Id", "in": "header", "schema": {"type": "string"},
                      "description": "Your own trace id: 1 to 64 letters, digits, _ or -; others are replaced."},
     "X-Acs-Workload": {"name": "X-Acs-Workload", "in": "header", "schema": {"type": "string"},
@@ -216,10 +153,16 @@ def _operation(operation: Operation) -> dict[str, Any]:
 def _responses(operation: Operation) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     if operation.answer:
-        responses[str(operation.success)] = {
+        responses["200"] = {
             "description": "The answer.",
             "headers": _headers(operation.headers),
             "content": {kind: {"schema": _ref(schema)} for kind, schema in operation.answer.items()},
+        }
+    for status, (words, schema, names) in operation.also.items():
+        responses[str(status)] = {
+            "description": words,
+            "headers": _headers(names),
+            "content": {"application/json": {"schema": _ref(schema)}},
         }
     if operation.path == "/health":
         responses["503"] = responses["200"] | {"description": "Nothing can be served."}

@@ -1,6 +1,6 @@
 """Answers of this server that no client reads as values, as structs, so that the specification can show them.
 
-Owns the shapes of health, status and error bodies. It must not know how they are filled.
+Owns the shapes of health, status, job and error bodies. It must not know how they are filled.
 """
 
 from __future__ import annotations
@@ -64,6 +64,27 @@ class ModelStatus(Struct, kw_only=True):
     object: Literal["model.status"]
     warm: bool
     boot: Stage | None
+
+
+class Job(Struct, kw_only=True):
+    """How a completion job stands. Times are seconds since 1970, ``null`` where they do not apply."""
+
+    id: str
+    object: Literal["completion.job"]
+    status: Literal["queued", "running", "succeeded", "failed", "cancelled", "interrupted", "expired"]
+    cancel_requested: bool
+    usage_pending: bool
+    model: str
+    request_id: str
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    expires_at: float | None
+    result_expires_at: float | None
+    record_expires_at: float | None
+    result_available: bool
+    status_url: str
+    result_url: str
 
 
 class Database(Struct, kw_only=True):

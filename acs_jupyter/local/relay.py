@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import httpx
 
-from ..errors import ApiError, UpstreamError
+from ..errors import ApiError, JobResultTooLarge, UpstreamError
 from .asking import Asking
 from .reading import decoded, length_of, read_out
 from .respond import CutHere, envelope, error_response, while_connected
-from .sieve import Sieve, Tally, usage_in
+from .sieve import Sieve, Tally
 from .upstream_errors import detailed, in_stream, sick, too_late
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .upstream import Upstream
 
     OnUsage = Callable[[int | None, int], None]
+    OnEnd = Callable[[int], None]
 
 T = TypeVar("T")
 SPACES = b" " * 1024
@@ -41,6 +42,8 @@ class Order(NamedTuple):
 
     ``on_usage`` is called once with prompt and completion tokens as the upstream reports them; for a stream
     that ends early with ``None`` and the number of content frames; not at all when nothing was generated.
+    ``on_end`` is called once behind it with 200 or the status of an error, before the client can know; not at all when
+    the client leaves. ``window``: seconds the upstream may take, 0 for no limit.
     """
 
     body: bytes
@@ -49,6 +52,8 @@ class Order(NamedTuple):
     headers: dict[str, str]
     drop_usage: bool = False
     on_usage: OnUsage | None = None
+    on_end: OnEnd | None = None
+    window: float = 840.0
 
 
 class Relay:
@@ -58,9 +63,9 @@ class Relay:
         self._upstream, self._order, self._ticket = upstream, order, ticket
         self._patience = upstream.patience
         self._send: Send
-        self._started = self._told = False
+        self._started = self._told = self._over = False
         self._quiet_since = 0.0
-        self._asking = Asking(upstream, order.body, streamed=order.streamed)
+        self._asking = Asking(upstream, order.body, streamed=order.streamed, window=order.window)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; a failure before the first byte is an error with its status, later one stands in the body."""
@@ -68,8 +73,12 @@ class Relay:
         async def deliver() -> None:
             try:
                 await (self._stream() if self._order.streamed else self._json())
+            except CutHere:
+                self._ended(UpstreamError.status)
+                raise
             except ApiError as error:
                 self._judge(error)
+                self._ended(error.status)
                 await self._fail(scope, receive, error)
 
         self._send = send
@@ -89,16 +98,15 @@ class Relay:
     async def collect(self, at_most: int) -> bytes:
         """The whole JSON answer, for work nobody waits for; raises the contract's errors."""
         self._upstream.active += 1
-        found = b""
+        found, tally, size = bytearray(), Tally(), 0
         try:
             _, parts, first = await self._asking.first_bytes()
             async with aclosing(parts):
                 while first:
-                    found += first
-                    if len(found) > at_most:
-                        raise UpstreamError(f"The answer is above {at_most} bytes.", retryable=False)
+                    size = tally.feed(first)
+                    found += first[: at_most - len(found)]  # the rest only tells what was used
                     first = await anext(parts, b"")
-            self._succeeded(usage_in(found))
+            self._succeeded(tally.usage())
         except (httpx.HTTPError, zlib.error) as problem:
             error = UpstreamError(f"The upstream broke its answer off: {type(problem).__name__}.")
             self._ticket.failed(error.code)
@@ -107,9 +115,11 @@ class Relay:
             self._judge(error)
             raise
         finally:
-            self._report(usage_in(found))
+            self._report(tally.usage())
             await self._leave()
-        return found
+        if size > at_most:
+            raise JobResultTooLarge(f"The result has {size} bytes; {at_most} are kept.")
+        return bytes(found)
 
     async def _json(self) -> None:
         patience = self._patience
@@ -179,7 +189,7 @@ class Relay:
             if passed:
                 await self._body(passed)
         except httpx.ReadTimeout:
-            raise too_late(self._patience.deadline + 30) from None
+            raise too_late(self._order.window + 30) from None
         except (httpx.HTTPError, zlib.error) as problem:
             raise UpstreamError(f"The upstream broke its stream off: {type(problem).__name__}.") from None
         if sieve.error is not None:
@@ -244,6 +254,12 @@ class Relay:
         self._ticket.succeeded()
         self._upstream.last_answer = time()
         self._report(usage)
+        self._ended(200)
+
+    def _ended(self, status: int) -> None:
+        over, self._over = self._over, True
+        if self._order.on_end is not None and not over:
+            self._order.on_end(status)
 
     def _report(self, usage: tuple[int | None, int] | None) -> None:
         if self._told or usage is None or usage == (None, 0):

@@ -219,7 +219,7 @@ def _fleet(settings: Settings) -> Fleet:
     if variable and not key:
         raise BadSetting(f"--upstream-key-env {variable}: this variable is not set.")
     try:
-        patience = Patience.of(settings.upstream_set)
+        patience = Patience.of(settings.upstream_set, deadline=settings.window)
         return open_fleet(settings.upstream, name=settings.model, key=key, patience=patience, say=_say)
     except (BadUpstream, ValueError) as problem:
         raise BadSetting(str(problem)) from None

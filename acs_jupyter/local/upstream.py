@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Patience:
-    """Times in seconds and counts; every one is a setting of ``serve --upstream-set NAME=VALUE``."""
+    """Times in seconds and counts; all but the first are settings of ``serve --upstream-set NAME=VALUE``."""
 
     deadline: float = 840.0
-    """A JSON answer begins within this, or it is a 504; also the longest silence within any answer."""
+    """A JSON answer begins within this, or it is a 504; also the longest silence within any answer. 0: no limit.
+
+    When serving it is the request window, so it is no setting of its own."""
     connect: float = 10.0
     retries: int = 3
     """New attempts after network errors and 5xx, before any byte went to the client; never for streams."""
@@ -54,17 +56,17 @@ class Patience:
     """The longest prompt for ``prompt_logprobs=-1``."""
 
     @classmethod
-    def of(cls, settings: Iterable[str]) -> Patience:
+    def of(cls, settings: Iterable[str], *, deadline: float = 840.0) -> Patience:
         """From texts ``NAME=VALUE``; raises ``ValueError`` with one line."""
-        values: dict[str, Any] = {}
+        kinds = {item.name: type(item.default) for item in fields(cls) if item.name != "deadline"}
+        values: dict[str, Any] = {"deadline": deadline}
         for text in settings:
             name, _, value = text.partition("=")
             name = name.strip().replace("-", "_")
-            kind = {item.name: type(item.default) for item in fields(cls)}.get(name)
+            kind = kinds.get(name)
             number = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value.strip())
             if kind is None or number is None:
-                names = ", ".join(item.name for item in fields(cls))
-                raise ValueError(f"{text!r} is not NAME=NUMBER with one of {names}.")
+                raise ValueError(f"{text!r} is not NAME=NUMBER with one of {', '.join(kinds)}.")
             values[name] = int(float(number.group())) if kind is int else float(number.group())
         return cls(**values)
 
@@ -124,10 +126,8 @@ class Upstream:
     def reopen(self) -> Upstream:
         """New connections, for another event loop than the last."""
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        wait = self.patience.deadline + 30
         self._client = httpx.AsyncClient(
             headers={"Accept-Encoding": "identity", "User-Agent": "acs-jupyter"} | headers,
-            timeout=httpx.Timeout(wait, connect=self.patience.connect, pool=None),
             # vLLM closes idle connections after 5 s: a shorter life here never meets one that is closing.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=4),
             trust_env=False,
@@ -183,8 +183,12 @@ class Upstream:
                 last_failure_kind=self.breaker.last_kind,
             ) from None
 
-    async def send(self, body: bytes, *, stream: bool) -> httpx.Response:
-        """The head of the upstream's answer, whose body is read as it comes; raises ``httpx`` errors."""
+    async def send(self, body: bytes, *, stream: bool, window: float) -> httpx.Response:
+        """The head of the upstream's answer, whose body is read as it comes; raises ``httpx`` errors.
+
+        ``window``: seconds it may take; a little more is the longest silence. 0: no limit.
+        """
+        silence = window + 30 if window else None
         request = self._client.build_request(
             "POST",
             f"{self.base}/completions",
@@ -193,6 +197,7 @@ class Upstream:
                 "Content-Type": "application/json",
                 "Accept": "text/event-stream" if stream else "application/json",
             },
+            timeout=httpx.Timeout(silence, connect=self.patience.connect, pool=None),
         )
         response = await self._client.send(request, stream=True)
         self.heard()
@@ -259,9 +264,6 @@ class Upstream:
             "max_model_len": length or told.max_model_len,
             "max_logprobs": wanted.max_logprobs or told.max_logprobs,
             "max_output_work_tokens": 32_000,
-            "max_inflight_per_key": 16,
-            "max_queued_per_key": 64,
-            "rate_limit_per_minute": 600,
             "logprobs": True,
             "prompt_logprobs": True,
             "prompt_logprobs_full_vocab": True,

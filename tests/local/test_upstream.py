@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acs_jupyter.checks import parse_request
-from acs_jupyter.errors import EngineRefused, UpstreamError
+from acs_jupyter.errors import EngineRefused, JobResultTooLarge
 from acs_jupyter.local.fleet import BadUpstream, Fleet, open_fleet
 from acs_jupyter.local.relay import SPACES
 from acs_jupyter.local.sieve import Sieve, usage_in
@@ -53,8 +53,12 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, int]]:
     told: list[tuple[int | None, int]] = []
     original = module.Forward.answer
 
-    def answer(self: module.Forward, body: bytes, request_id: str) -> Any:
-        return original(self, body, request_id, on_usage=lambda prompt, done: told.append((prompt, done)))
+    def answer(self: module.Forward, body: bytes, request_id: str, *, on_usage: Any, **more: Any) -> Any:
+        def both(prompt: int | None, done: int) -> None:
+            told.append((prompt, done))
+            on_usage(prompt, done)
+
+        return original(self, body, request_id, on_usage=both, **more)
 
     monkeypatch.setattr(module.Forward, "answer", answer)
     return told
@@ -531,10 +535,10 @@ def test_bad_upstreams_are_one_line(spec: str, words: str) -> None:
 
 
 def test_settings_by_name() -> None:
-    assert Patience.of(["deadline=10", "retries=0", "breaker-pause=0.5"]) == Patience(
-        deadline=10.0, retries=0, breaker_pause=0.5
+    assert Patience.of(["silence=10", "retries=0", "breaker-pause=0.5"], deadline=7.0) == Patience(
+        deadline=7.0, silence=10.0, retries=0, breaker_pause=0.5
     )
-    for bad in ("x=1", "deadline=", "deadline=-1", "retries=nan"):
+    for bad in ("x=1", "silence=", "silence=-1", "retries=nan", "deadline=10"):  # the window is --window
         with pytest.raises(ValueError, match="NAME=NUMBER"):
             Patience.of([bad])
 
@@ -620,8 +624,9 @@ def test_a_whole_answer_for_a_job() -> None:
         answer = await forward.whole("id", on_usage=lambda prompt, done: usage.append((prompt, done)))
         assert answer == ANSWER
         assert usage == [(3, 2)]
-        with pytest.raises(UpstreamError):
-            await forward.whole("id", at_most=10)
+        with pytest.raises(JobResultTooLarge):
+            await forward.whole("id", on_usage=lambda prompt, done: usage.append((prompt, done)), at_most=10)
+        assert usage == [(3, 2)] * 2  # it was made, so it is paid
         with pytest.raises(EngineRefused):
             await forward.whole("id")
         assert fleet.upstreams[0].active == 0

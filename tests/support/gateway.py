@@ -7,7 +7,7 @@ import socket
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 import uvicorn
@@ -19,6 +19,9 @@ from tests.support.player import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from acs_jupyter.local.desk import Desk
+    from acs_jupyter.local.job_store import JobStore
 
 KEY = "front-door-key"
 SERVED = "HuggingFaceTB/SmolLM2-135M"
@@ -47,23 +50,28 @@ def fronting(
     *specs: str,
     patience: Patience = QUICK,
     key: str | None = None,
+    desk: Desk | None = None,
+    jobs: JobStore | None = None,
     clock: Callable[[], float] | None = None,
     name: str | None = "m",
 ) -> Iterator[Front]:
-    """A server in front of these upstreams."""
+    """A server in front of these upstreams; with ``jobs`` it has completion jobs."""
     fleet = open_fleet(specs, name=name, key=key, patience=patience)
     if clock is not None:
         for upstream in fleet.upstreams:
             upstream.clock = upstream.breaker._clock = clock
             if upstream.warm:
                 upstream.heard()
-    with _running(create_app(fleet, KEY, hosts=None), fleet.aclose) as base:
+    app = create_app(fleet, KEY, hosts=None, desk=desk, jobs=jobs)
+    with _running(app, fleet.aclose, lifespan="on" if jobs else "off") as base:
         yield Front(base, fleet)
 
 
 @contextmanager
-def _running(app: Any, close: Callable[[], Any]) -> Iterator[str]:
-    config = uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", server_header=False)
+def _running(app: Any, close: Callable[[], Any], *, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
+    config = uvicorn.Config(
+        app, log_level="critical", access_log=False, lifespan=lifespan, server_header=False
+    )
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     place = socket.create_server(("127.0.0.1", 0))
