@@ -160,16 +160,44 @@ def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--gguf", metavar="FILE", help="a model file (default: ACS_GGUF, else SmolLM2-135M)")
     which.add_argument("--scripted", action="store_true", help="a deterministic engine for tests")
-    parser.add_argument("--model", metavar="ID", help="the model id that requests name")
+    parser.add_argument(
+        "--model", metavar="ID[=URL]", action=_Model, help="the model id that requests name, or an upstream's"
+    )
+    _upstream_arguments(parser)
     parser.add_argument("--context", type=_positive, metavar="TOKENS", help="prompt and completion together")
     parser.add_argument("--threads", type=_positive, metavar="N", help="CPU threads of the engine")
     parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input ends")
     parser.add_argument("--rate", type=_rate, default=0.0, help="scripted: tokens a second, 0 for no wait")
 
 
+def _upstream_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--upstream", metavar="URL", action="append", help="front this completions server (again for more)"
+    )
+    parser.add_argument("--upstream-key-env", metavar="NAME", help="the variable with the upstream's key")
+    parser.add_argument(
+        "--upstream-set", metavar="NAME=NUMBER", action="append", help="a time or count, e.g. retries=3"
+    )
+
+
+class _Model(argparse.Action):
+    """``ID`` names the one model; ``ID=URL`` adds an upstream under that id."""
+
+    def __call__(
+        self, parser: object, args: argparse.Namespace, value: object, option: object = None
+    ) -> None:
+        if "=" in str(value):
+            args.upstream = [*(args.upstream or []), value]
+        else:
+            args.model = value
+
+
 def _serve(args: argparse.Namespace) -> int:
     from .local.run import BadSetting, Settings, serve
 
+    if args.upstream and (args.gguf or args.scripted):
+        return _refused(ValueError("--upstream stands alone: leave out --gguf and --scripted"))
+    args.upstream, args.upstream_set = tuple(args.upstream or ()), tuple(args.upstream_set or ())
     try:
         return serve(Settings(**{item.name: getattr(args, item.name) for item in fields(Settings)}))
     except BadSetting as problem:

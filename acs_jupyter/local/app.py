@@ -1,16 +1,13 @@
-"""The routes: HTTP in, the service's contract out.
+"""The application: HTTP in, the service's contract out.
 
-Owns paths, methods and headers. It must not know a particular engine, nor how a port is opened.
-Keys, budgets and limits are behind the desk; jobs get a module of their own and are joined here.
+Owns paths, methods and the order of what stands before an answer. It must not know what completes a prompt (a backend
+does), nor how a port is opened. Keys, budgets and limits are behind the desk; jobs and readings have their own routes.
 """
 
 from __future__ import annotations
 
-import time
-from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import to_builtins
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -18,27 +15,29 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..checks import parse_request
-from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge, UpstreamServerError
-from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL
-from .assemble import run
+from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge
+from .compress import Gzip
 from .desk import CLIENT_LEFT, Desk
-from .guard import Guard, log
+from .embedded import Embedded
+from .forwarding import Forwarding
+from .guard import Guard
 from .job_routes import JobRoutes, Private
 from .jobs import Done, Jobs
-from .respond import CutHere, Streamed, envelope, error_response, kept_alive, while_connected
-from .service import check_model, plan, scores
-from .shape import Answer, encode
+from .openapi import PAGE, PAGE_POLICY, specification
+from .readings import Readings
+from .respond import error_response
 from .store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import Callable
 
     from starlette.requests import Request
 
     from ..wire import CompletionRequest
-    from .desk import Ticket
+    from .backend import Answer, Backend
     from .engine import Engine, Task
     from .faults import Disturbance
+    from .fleet import Fleet
     from .job_store import JobStore
     from .job_values import Owner
 
@@ -47,7 +46,7 @@ MAX_BODY = 50 * 2**20
 
 
 def create_app(
-    engine: Engine,
+    engine: Engine | Fleet,
     key: str,
     *,
     hosts: frozenset[str] | None,
@@ -56,181 +55,57 @@ def create_app(
     jobs: JobStore | None = None,
     **job_options: Any,
 ) -> Guard:
-    """The ASGI application over one engine. ``disturb`` may spoil answers on purpose, for tests.
+    """The ASGI application over one engine or some upstreams. ``disturb`` may spoil answers on purpose, for tests.
 
     Without a ``desk`` the one key and what it uses live in memory, under the contract's limits. With ``jobs`` there
     are completion jobs, run between startup and shutdown of the lifespan; ``job_options`` are those of :class:`Jobs`.
     """
     desk = desk or Desk(Store(), key)
-    routes = _Routes(engine, desk, disturb)
+    backend = _backend(engine, disturb)
+    routes = _Routes(backend, desk)
     board = Jobs(jobs, routes.job, **job_options) if jobs else None
     app = Starlette(
         lifespan=board.lifespan if board else None,
         routes=[
-            Route("/health", routes.health, methods=["GET"]),
-            Route("/v1/models", routes.models, methods=["GET"]),
-            Route("/v1/models/{name:path}/status", routes.status, methods=["GET"]),
+            *Readings(backend, desk).routes(),
             Route("/v1/completions", routes.completions, methods=["POST"]),
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
-            *(JobRoutes(board, desk, routes.planned).routes() if board else ()),
+            Route("/openapi.json", _specification, methods=["GET"]),
+            Route("/swagger", _swagger, methods=["GET"]),
+            *(JobRoutes(board, desk, backend.check).routes() if board else ()),
         ],
         exception_handlers={HTTPException: _http_error, ApiError: _api_error, ClientDisconnect: _client_left},
     )
     app.router.redirect_slashes = False
-    return Guard(Private(app), hosts)
+    return Guard(Gzip(Private(app)), hosts)
+
+
+def _backend(engine: Engine | Fleet, disturb: Callable[[Task], Disturbance | None] | None) -> Backend:
+    if hasattr(engine, "generate"):
+        return Embedded(cast("Engine", engine), disturb)
+    return Forwarding(engine)
 
 
 class _Routes:
-    def __init__(
-        self, engine: Engine, desk: Desk, disturb: Callable[[Task], Disturbance | None] | None
-    ) -> None:
-        self._engine, self._desk, self._disturb = engine, desk, disturb
-        self._started = time.monotonic()
-        self._last: float | None = None
-
-    async def health(self, request: Request) -> Response:
-        """Readiness; needs no key."""
-        model = self._engine.model
-        ago = None if self._last is None else round(time.time() - self._last, 3)
-        backend = {
-            "model_id": model.id,
-            "status": model.status,
-            "gpu_shape": model.gpu_shape,
-            "breaker_state": "closed",
-            "breaker_consecutive_failures": 0,
-            "breaker_last_failure_kind": None,
-            "last_completion_at": self._last,
-            "last_completion_seconds_ago": ago,
-            "warm_estimate": "warm",
-            "active_choices": self._engine.busy,
-        }
-        latency = self._desk.store.latency()
-        wrapper = {
-            "uptime_seconds": round(time.monotonic() - self._started, 3),
-            "database": {"ok": latency is not None, "latency_ms": latency and round(latency, 3)},
-        }
-        status = "down" if latency is None else "ok"
-        body = {"status": status, "wrapper": wrapper, "backends": [backend], "degraded_backends": []}
-        return _json(body, 503 if latency is None else 200)
-
-    async def models(self, request: Request) -> Response:
-        """The one model that is served."""
-        self._desk.reader(request, "models")
-        model: dict[str, Any] = to_builtins(self._engine.model)
-        known = {name: value for name, value in model["capabilities"].items() if value is not None}
-        own = {"activations": False, "chat_template": None}
-        model["capabilities"] = known | self._desk.capabilities | own
-        return _json({"object": "list", "data": [model]})
-
-    async def status(self, request: Request) -> Response:
-        """Whether a model is warm; here it always is."""
-        self._desk.reader(request, "status")
-        name = request.path_params["name"]
-        check_model(self._engine, name)
-        return _json({"id": name, "object": "model.status", "warm": True, "boot": None})
+    def __init__(self, backend: Backend, desk: Desk) -> None:
+        self._backend, self._desk = backend, desk
 
     async def chat(self, request: Request) -> Response:
         """Base models have no chat; this is said before the key is looked at."""
         raise ChatCompletionsUnsupported("There is no chat here: send a prompt to /v1/completions.")
 
-    async def completions(self, request: Request) -> Response | Streamed:
+    async def completions(self, request: Request) -> Answer:
         """A completion as JSON or as a stream."""
         ticket = self._desk.admit(request)
         body = await _body(request)
         if not await ticket.turn(request.receive):
             return Response(status_code=CLIENT_LEFT)
-        parsed = parse_request(body)
-        task = await plan(self._engine, parsed, request.headers)
-        ticket.reserve(task, self._engine.model.id)
-        headers = self._headers() | ticket.headers
-        disturbance = self._disturb(task) if self._disturb else None
-        if disturbance is not None:
-            page = disturbance.refuse()
-            if page is not None:
-                return page
-        request_id = request.state.request_id
-        if parsed.streamed:
-            frames: AsyncIterator[bytes] = self._frames(task, ticket, request_id)
-            if disturbance is not None:
-                frames = disturbance.stream(frames, request_id)
-            return Streamed(kept_alive(frames), "text/event-stream; charset=utf-8", headers)
-        if disturbance is not None and disturbance.spoils_json:
-            if disturbance.fails:
-                ticket.failed(200)
-            parts = disturbance.json(self._whole(task, ticket), request_id)
-            return Streamed(parts, disturbance.media_type, headers)
-        whole = await while_connected(request.receive, ticket.in_time(self._whole(task, ticket)))
-        if whole is None:
-            return Response(status_code=CLIENT_LEFT)  # it is gone and reads nothing
-        return Response(whole, headers=headers, media_type="application/json")
-
-    async def planned(self, parsed: CompletionRequest) -> Task:
-        """The task of a request, or the error that stands before any work."""
-        return await plan(self._engine, parsed, {})
+        return await self._backend.answer(request, body, parse_request(body), ticket)
 
     async def job(self, parsed: CompletionRequest, owner: Owner, request_id: str) -> Done:
-        """A JSON completion for nobody who waits: the same limits, the same budget, no request window."""
+        """A JSON completion for nobody who waits: the same limits, the same budget."""
         async with self._desk.passage(owner.key, request_id) as ticket:
-            task = await self.planned(parsed)
-            ticket.reserve(task, self._engine.model.id, hurried=False)
-            headers = self._headers() | ticket.headers
-            disturbance = self._disturb(task) if self._disturb else None
-            page = disturbance.refuse() if disturbance else None
-            if page is not None:
-                ticket.failed(page.status_code)
-                return Done(bytes(page.body), {})
-            if disturbance is None or not disturbance.spoils_json:
-                return Done(await self._whole(task, ticket), headers)
-            if disturbance.fails:
-                ticket.failed(502)
-            body = b""
-            with suppress(CutHere):
-                async for part in disturbance.json(self._whole(task, ticket), request_id):
-                    body += part
-            return Done(body, headers)
-
-    async def _whole(self, task: Task, ticket: Ticket) -> bytes:
-        try:
-            answer = await self._answer(task, ticket)
-            bursts = ticket.counted(run(self._engine, task))
-            steps = [step async for burst in bursts for step in burst]
-        except ApiError:
-            raise
-        except Exception as problem:
-            raise _engine_failed(problem) from problem
-        self._last = time.time()
-        ticket.done()
-        return answer.body(steps)
-
-    async def _frames(self, task: Task, ticket: Ticket, request_id: str) -> AsyncGenerator[bytes]:
-        try:
-            answer = await self._answer(task, ticket)
-            async with aclosing(ticket.counted(run(self._engine, task))) as bursts:
-                async for burst in bursts:
-                    yield answer.frames(burst)
-        except Exception as problem:  # noqa: BLE001 - the stream has begun: it ends with an error frame
-            error = problem if isinstance(problem, ApiError) else _engine_failed(problem)
-            ticket.failed(error.status, kept=True)
-            yield b"data: " + envelope(error, request_id) + b"\n\n"
-            return
-        self._last = time.time()
-        ticket.done()
-        yield answer.closing()
-
-    async def _answer(self, task: Task, ticket: Ticket) -> Answer:
-        engine = self._engine
-        found = await scores(engine, task)
-        if found is not None:
-            ticket.scored()
-        return Answer(task, engine.model.served_model_name or engine.model.id, engine.fingerprint, found)
-
-    def _headers(self) -> dict[str, str]:
-        model = self._engine.model
-        shown = {
-            UPSTREAM_MODEL: model.served_model_name or model.id,
-            UPSTREAM_GPU: model.gpu_shape or "unknown",
-        }
-        return {name: value.encode("ascii", "replace").decode() for name, value in shown.items()}
+            return await self._backend.job(parsed, ticket, request_id)
 
 
 async def _body(request: Request) -> bytes:
@@ -244,13 +119,13 @@ async def _body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-def _engine_failed(problem: Exception) -> UpstreamServerError:
-    log.error("the engine failed: %s", type(problem).__name__)
-    return UpstreamServerError("The engine failed while it worked on this request.", retry_after=1)
+async def _specification(request: Request) -> Response:
+    return Response(specification(), media_type="application/json")
 
 
-def _json(value: dict[str, Any], status: int = 200) -> Response:
-    return Response(encode(value), status, media_type="application/json")
+async def _swagger(request: Request) -> Response:
+    headers = {"Content-Security-Policy": PAGE_POLICY}
+    return Response(PAGE.read_bytes(), headers=headers, media_type="text/html")
 
 
 async def _api_error(request: Request, error: Exception) -> Response:

@@ -135,7 +135,7 @@ class Desk:
 class Ticket:
     """One request's passage: its place, what is held for it, and what the engine has made so far.
 
-    Settled once, by the first of :meth:`done`, :meth:`failed` and :meth:`close`.
+    Settled once, by the first of :meth:`done`, :meth:`failed`, :meth:`ended` and :meth:`close`.
     """
 
     def __init__(
@@ -240,12 +240,6 @@ class Ticket:
         self._prompt = self._prompt if prompt is None else prompt
         self._made = completion
 
-    def metered(self, prompt: int | None, completion: int) -> None:
-        """The last report of an engine elsewhere: settles, unless the prompt is ``None``, as when it was cut."""
-        self.reported(prompt, completion)
-        if prompt is not None:
-            self.done()
-
     def done(self) -> None:
         """The engine has ended: settle before the client can know."""
         self._settle(200, "usage" if self._started else "none")
@@ -253,6 +247,13 @@ class Ticket:
     def failed(self, status: int, *, kept: bool = False) -> None:
         """The engine failed; what came before counts only when the client has it (``kept``)."""
         self._settle(status, "cut" if kept and self._started else "none")
+
+    def ended(self, status: int) -> None:
+        """How a forwarded answer ended, 200 or an error's status, which may stand inside an answer that had begun."""
+        if status == 200:
+            self.done()
+        else:
+            self.failed(status, kept=True)
 
     def close(self, status: int | None = None) -> None:
         """Give back what is still held. ``status``: what was answered, ``None`` when nothing was.

@@ -45,6 +45,7 @@ def envelope(error: ApiError, request_id: str) -> bytes:
         info["retryable"] = error.retryable
     if error.status == 503 and error.retry_after is not None:
         info["retry_after_seconds"] = error.retry_after
+    info |= vars(error).get("details", {})
     return encode({"error": info, "request_id": request_id})
 
 

@@ -23,6 +23,7 @@ from .keys import new_key
 if TYPE_CHECKING:
     from .desk import Desk
     from .engine import Engine
+    from .fleet import Fleet
     from .job_store import JobStore
     from .store import Store
 
@@ -62,6 +63,9 @@ class Settings:
     window_tokens: int = 15_600
     refuse_infeasible: bool = True
     job_workers: int = 4
+    upstream: tuple[str, ...] = ()
+    upstream_key_env: str | None = None
+    upstream_set: tuple[str, ...] = ()
 
 
 def serve(settings: Settings) -> int:
@@ -86,7 +90,7 @@ def serve(settings: Settings) -> int:
 
 
 def _run(
-    engine: Engine, settings: Settings, key: str, place: socket.socket, *, desk: Desk, jobs: JobStore
+    engine: Engine | Fleet, settings: Settings, key: str, place: socket.socket, *, desk: Desk, jobs: JobStore
 ) -> None:
     import uvicorn
 
@@ -119,6 +123,11 @@ def _run(
             if self.started:
                 print(f"ACS_API_BASE={_base(settings.host, place)}\nACS_API_KEY={key}", flush=True)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            if not hasattr(engine, "generate"):
+                await engine.aclose()
+
     # uvicorn raises the signal again after its own shutdown; then nothing is left to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
@@ -135,7 +144,8 @@ def _end_with_stdin() -> None:
 
 
 def _check_extras(settings: Settings) -> None:
-    needed = ["starlette", "uvicorn"] + ([] if settings.scripted else ["xllamacpp"])
+    embedded = not settings.scripted and not settings.upstream
+    needed = ["starlette", "uvicorn"] + (["xllamacpp"] if embedded else [])
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise BadSetting(f"The local server needs {', '.join(missing)}: {EXTRA}")
@@ -200,7 +210,24 @@ def _base(host: str, place: socket.socket) -> str:
     return f"http://{name}:{place.getsockname()[1]}/v1"
 
 
-def _engine(settings: Settings) -> Engine:
+def _fleet(settings: Settings) -> Fleet:
+    from .fleet import BadUpstream, open_fleet
+    from .upstream import Patience
+
+    variable = settings.upstream_key_env
+    key = os.environ.get(variable) if variable else None
+    if variable and not key:
+        raise BadSetting(f"--upstream-key-env {variable}: this variable is not set.")
+    try:
+        patience = Patience.of(settings.upstream_set, deadline=settings.window)
+        return open_fleet(settings.upstream, name=settings.model, key=key, patience=patience, say=_say)
+    except (BadUpstream, ValueError) as problem:
+        raise BadSetting(str(problem)) from None
+
+
+def _engine(settings: Settings) -> Engine | Fleet:
+    if settings.upstream:
+        return _fleet(settings)
     if settings.scripted:
         from .scripted import ScriptedEngine
 

@@ -487,9 +487,10 @@ def test_a_ticket_for_work_behind_the_counter(tmp_path: Path) -> None:
         assert hold(ticket) == 20
         assert desk.budget.reserved == 45
         assert ticket.limited
-        ticket.metered(None, 4)
+        ticket.reported(None, 4)
         assert desk.budget.reserved == 45
-        ticket.metered(7, 30)
+        ticket.reported(7, 30)
+        ticket.ended(200)
         assert desk.budget.reserved == 0
     with pytest.raises(BudgetExceeded), desk.ticket(caller, "job-2", "completion-jobs") as ticket:
         ticket.hold(model="m", prompt=63, choices=1, asked=1, chosen=True, hurried=False)

@@ -1,0 +1,285 @@
+"""One request handed to an upstream, and its answer handed back while it comes.
+
+Owns keepalives, the moment a status is committed and what is told to the breaker. It must not know routes, keys or
+budgets: what a request used is told to ``on_usage``. Nothing of an answer is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from contextlib import aclosing, suppress
+from time import time
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import httpx
+
+from ..errors import ApiError, JobResultTooLarge, UpstreamError
+from .asking import Asking
+from .reading import decoded, length_of, read_out
+from .respond import CutHere, envelope, error_response, while_connected
+from .sieve import Sieve, Tally
+from .upstream_errors import detailed, in_stream, sick, too_late
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import Receive, Scope, Send
+
+    from .breaker import Ticket
+    from .upstream import Upstream
+
+    OnUsage = Callable[[int | None, int], None]
+    OnEnd = Callable[[int], None]
+
+T = TypeVar("T")
+SPACES = b" " * 1024
+KEEPALIVE = b": keepalive\n\n"
+
+
+class Order(NamedTuple):
+    """What to ask of an upstream. ``drop_usage``: the usage frame was asked for here, not by the client.
+
+    ``on_usage`` is called once with prompt and completion tokens as the upstream reports them; for a stream
+    that ends early with ``None`` and the number of content frames; not at all when nothing was generated.
+    ``on_end`` is called once behind it with 200 or the status of an error, before the client can know; not at all when
+    the client leaves. ``window``: seconds the upstream may take, 0 for no limit.
+    """
+
+    body: bytes
+    request_id: str
+    streamed: bool
+    headers: dict[str, str]
+    drop_usage: bool = False
+    on_usage: OnUsage | None = None
+    on_end: OnEnd | None = None
+    window: float = 840.0
+
+
+class Relay:
+    """The answer of an upstream as an ASGI answer of ours; the upstream is left when the client leaves."""
+
+    def __init__(self, upstream: Upstream, order: Order, ticket: Ticket) -> None:
+        self._upstream, self._order, self._ticket = upstream, order, ticket
+        self._patience = upstream.patience
+        self._send: Send
+        self._started = self._told = self._over = False
+        self._quiet_since = 0.0
+        self._asking = Asking(upstream, order.body, streamed=order.streamed, window=order.window)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; a failure before the first byte is an error with its status, later one stands in the body."""
+
+        async def deliver() -> None:
+            try:
+                await (self._stream() if self._order.streamed else self._json())
+            except CutHere:
+                self._ended(UpstreamError.status)
+                raise
+            except ApiError as error:
+                self._judge(error)
+                self._ended(error.status)
+                await self._fail(scope, receive, error)
+
+        self._send = send
+        self._upstream.active += 1
+        try:
+            await while_connected(receive, deliver())
+        except CutHere:
+            return
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        self._upstream.active -= 1
+        self._ticket.release()
+        await self._asking.aclose()
+
+    async def collect(self, at_most: int) -> bytes:
+        """The whole JSON answer, for work nobody waits for; raises the contract's errors."""
+        self._upstream.active += 1
+        found, tally, size = bytearray(), Tally(), 0
+        try:
+            _, parts, first = await self._asking.first_bytes()
+            async with aclosing(parts):
+                while first:
+                    size = tally.feed(first)
+                    found += first[: at_most - len(found)]  # the rest only tells what was used
+                    first = await anext(parts, b"")
+            self._succeeded(tally.usage())
+        except (httpx.HTTPError, zlib.error) as problem:
+            error = UpstreamError(f"The upstream broke its answer off: {type(problem).__name__}.")
+            self._ticket.failed(error.code)
+            raise error from None
+        except ApiError as error:
+            self._judge(error)
+            raise
+        finally:
+            self._report(tally.usage())
+            await self._leave()
+        if size > at_most:
+            raise JobResultTooLarge(f"The result has {size} bytes; {at_most} are kept.")
+        return bytes(found)
+
+    async def _json(self) -> None:
+        patience = self._patience
+        tally = Tally()
+
+        async def beat() -> None:
+            await self._start("application/json")
+            await self._body(SPACES)
+
+        work = asyncio.ensure_future(self._asking.first_bytes())
+        response, parts, first = await _waited(work, self._first_wait(), patience.silence, beat)
+        async with aclosing(parts):
+            length = length_of(response)
+            await self._start("application/json", length)
+            try:
+                while first:
+                    if tally.feed(first) == length:
+                        self._succeeded(tally.usage())  # the client knows that these bytes are the last
+                    await self._body(first)
+                    first = await anext(parts, b"")
+            except (httpx.HTTPError, zlib.error, ApiError):
+                self._ticket.failed("upstream_error")
+                raise CutHere from None  # bytes of the answer are out: only an open end can tell
+            finally:
+                self._report(tally.usage())
+        self._succeeded(tally.usage())
+        await self._end()
+
+    async def _stream(self) -> None:
+        patience = self._patience
+        kind = "text/event-stream; charset=utf-8"
+
+        async def beat() -> None:
+            await self._start(kind)
+            await self._body(KEEPALIVE)
+
+        work = asyncio.ensure_future(self._asking.head())
+        response = await _waited(work, self._first_wait(), patience.silence, beat)
+        sieve = Sieve(drop_usage=self._order.drop_usage)
+        try:
+            await self._start(kind)
+            beating = asyncio.ensure_future(self._keep_alive())
+            try:
+                await self._pass(response, sieve)
+            finally:
+                beating.cancel()
+                with suppress(asyncio.CancelledError):
+                    await beating
+        finally:
+            self._report(sieve.usage or (None, sieve.frames))
+        self._succeeded(sieve.usage or (None, sieve.frames))
+        await self._end()
+
+    async def _pass(self, response: httpx.Response, sieve: Sieve) -> None:
+        try:
+            async with aclosing(decoded(response)) as parts:
+                async for part in parts:
+                    passed = sieve.feed(part)
+                    if sieve.done:  # told first: a client may leave as soon as it sees the end mark
+                        self._succeeded(sieve.usage or (None, sieve.frames))
+                    if passed:
+                        await self._body(passed)
+                    if sieve.done or sieve.error is not None:
+                        await read_out(parts)
+                        break
+            passed = sieve.end()
+            if passed:
+                await self._body(passed)
+        except httpx.ReadTimeout:
+            raise too_late(self._order.window + 30) from None
+        except (httpx.HTTPError, zlib.error) as problem:
+            raise UpstreamError(f"The upstream broke its stream off: {type(problem).__name__}.") from None
+        if sieve.error is not None:
+            raise in_stream(sieve.error)
+        if not sieve.done:
+            raise UpstreamError("The upstream ended its stream without the end mark.")
+
+    def _first_wait(self) -> float:
+        return self._patience.warm if self._upstream.warm else self._patience.cold
+
+    async def _start(self, kind: str, length: int | None = None) -> None:
+        if self._started:
+            return
+        self._started = True
+        headers = {"content-type": kind} | self._order.headers
+        if self._order.streamed:
+            headers |= {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+        else:
+            headers["cache-control"] = "no-store"
+            if length is not None:
+                headers["content-length"] = str(length)
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await self._send({"type": "http.response.start", "status": 200, "headers": raw})
+
+    async def _body(self, data: bytes) -> None:
+        self._quiet_since = asyncio.get_running_loop().time()
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _keep_alive(self) -> None:
+        # Parts of a frame are never out, so a comment may stand anywhere between two sends.
+        loop = asyncio.get_running_loop()
+        self._quiet_since = self._quiet_since or loop.time()
+        while True:
+            left = self._quiet_since + self._patience.silence - loop.time()
+            if left <= 0:
+                await self._body(KEEPALIVE)
+            else:
+                await asyncio.sleep(left)
+
+    async def _fail(self, scope: Scope, receive: Receive, error: ApiError) -> None:
+        upstream = self._upstream
+        error = detailed(error, model_id=upstream.name, gpu_shape="unknown")
+        if not self._started:
+            answer = error_response(error, self._order.request_id)
+            answer.headers.update(self._order.headers)
+            await answer(scope, receive, self._send)
+            return
+        told = envelope(error, self._order.request_id)
+        told = b"data: " + told + b"\n\n" if self._order.streamed else told
+        await self._send({"type": "http.response.body", "body": told, "more_body": False})
+
+    def _judge(self, error: ApiError) -> None:
+        if sick(error):
+            self._ticket.failed(error.code)
+        elif 400 <= error.status < 500:
+            self._ticket.succeeded()
+
+    def _succeeded(self, usage: tuple[int | None, int] | None) -> None:
+        self._ticket.succeeded()
+        self._upstream.last_answer = time()
+        self._report(usage)
+        self._ended(200)
+
+    def _ended(self, status: int) -> None:
+        over, self._over = self._over, True
+        if self._order.on_end is not None and not over:
+            self._order.on_end(status)
+
+    def _report(self, usage: tuple[int | None, int] | None) -> None:
+        if self._told or usage is None or usage == (None, 0):
+            return
+        self._told = True
+        if self._order.on_usage is not None:
+            self._order.on_usage(*usage)
+
+
+async def _waited(
+    work: asyncio.Future[T], first: float, again: float, beat: Callable[[], Awaitable[None]]
+) -> T:
+    """The result of some work, with a beat whenever it takes longer."""
+    wait = first
+    try:
+        while not (await asyncio.wait({work}, timeout=wait))[0]:
+            await beat()
+            wait = again
+        return work.result()
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
