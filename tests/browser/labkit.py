@@ -214,6 +214,15 @@ class Notebook:
             urllib.request.urlopen(request).close()
 
 
+def point_at(element: Locator) -> None:
+    """Move the mouse onto an inline element. It may be broken over two lines: its middle is then not its own."""
+    element.scroll_into_view_if_needed()
+    place = element.evaluate(
+        """e => { const b = [...e.getClientRects()].at(-1); return [b.left + b.width / 2, b.top + b.height / 2]; }"""
+    )
+    element.page.mouse.move(*place)
+
+
 def painted(element: Locator) -> bool:
     """Whether an element is really on top at its centre: neither clipped nor covered."""
     found: bool = element.evaluate(

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from acs_jupyter import load
-from tests.browser.labkit import DARK, Notebook, lab, shoot
+from tests.browser.labkit import DARK, Notebook, lab, point_at, shoot
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
@@ -46,7 +46,7 @@ def test_paris(notebook: Open, page: Page, smollm_server: Running) -> None:
     page.wait_for_function(f"{ENDED} === 'done'")
     token = nb.output(1).locator(".acs-t").first
     assert token.evaluate("e => e.textContent").strip() == "Paris"
-    token.hover()
+    point_at(token)
     tip = nb.output(1).locator(".acs-tip")
     tip.wait_for(state="visible")
     rows = tip.locator("tr").all_inner_texts()
@@ -198,7 +198,7 @@ def test_a_reload_shows_it_again_and_without_a_kernel_it_reads(
     nb.open(reset=False)
     page.wait_for_function(f"{ENDED} === 'done'")
     assert text_of(nb, 1) == text
-    nb.output(1).locator(".acs-t").first.hover()
+    point_at(nb.output(1).locator(".acs-t").first)
     nb.output(1).locator(".acs-tip").wait_for(state="visible")
     nb.end_kernels()
     page.goto("about:blank")

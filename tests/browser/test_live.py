@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.cells import SETUP
-from tests.browser.labkit import Notebook, painted, shoot
+from tests.browser.labkit import Notebook, painted, point_at, shoot
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -60,7 +60,7 @@ def test_tooltip_on_hover_is_really_on_top_and_inside_the_window(notebook: Open,
     tokens.nth(89).wait_for()
     tip = nb.output(1).locator(".acs-tip")
     for index in (3, 14, 88):
-        tokens.nth(index).hover()
+        point_at(tokens.nth(index))
         tip.wait_for(state="visible")
         box = tip.bounding_box()
         token = tokens.nth(index).evaluate("e => e.getClientRects()[0].bottom")
@@ -211,7 +211,7 @@ threading.Thread(target=feed, daemon=True).start()
     nb.open(reset=False)
     nb.output(1).locator(".acs-t").nth(89).wait_for()
     assert nb.output(1).locator(".acs-text").text_content() == before
-    nb.output(1).locator(".acs-t").nth(5).hover()
+    point_at(nb.output(1).locator(".acs-t").nth(5))
     nb.output(1).locator(".acs-tip").wait_for(state="visible")
     nb.output(2).locator(".acs-t").nth(59).wait_for()
     assert nb.output(2).locator(".acs-t").count() == 60
@@ -230,7 +230,7 @@ def test_two_views_of_one_window(notebook: Open, page: Page) -> None:
     nb.output(2).locator(".acs-t").nth(89).wait_for()
     assert page.locator(".acs-t").count() == 180
     for index in (1, 2):
-        nb.output(index).locator(".acs-t").nth(4).hover()
+        point_at(nb.output(index).locator(".acs-t").nth(4))
         assert nb.output(index).locator(".acs-tip").is_visible()
         assert page.locator(".acs-tip:popover-open").count() == 1
 
@@ -325,13 +325,13 @@ def test_a_click_pins_the_tooltip_and_escape_lets_go(notebook: Open, page: Page)
     tokens.nth(3).click()
     tip.wait_for(state="visible")
     pinned = tip.locator(".acs-tip-quote").inner_text()
-    tokens.nth(40).hover()
+    point_at(tokens.nth(40))
     assert tip.locator(".acs-tip-quote").inner_text() == pinned
     assert painted(tip.locator("tr").first)
     tip.locator("tr").nth(1).click()
     assert tip.is_visible()
     page.keyboard.press("Escape")
     tip.wait_for(state="hidden")
-    tokens.nth(41).hover()
+    point_at(tokens.nth(41))
     tip.wait_for(state="visible")
     assert tip.locator(".acs-tip-quote").inner_text() != pinned

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.cells import SETUP
-from tests.browser.labkit import Notebook, lab, shoot, write_notebook
+from tests.browser.labkit import Notebook, lab, point_at, shoot, write_notebook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_every_state_in_both_themes(root: Path, browser: Browser, theme: str) ->
         for index, name in ((1, "one"), (2, "several"), (3, "states")):
             nb.output(index).scroll_into_view_if_needed()
             if index == 1:
-                nb.output(1).locator(".acs-t").nth(27).hover()
+                point_at(nb.output(1).locator(".acs-t").nth(27))
             page.wait_for_timeout(250)
             shoot(page, f"{name}-{theme}")
         last = nb.output(1).locator(".acs-t").last

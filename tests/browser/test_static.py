@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.cells import SETUP
-from tests.browser.labkit import Notebook, lab, lab_environment, shoot, write_notebook
+from tests.browser.labkit import Notebook, lab, lab_environment, point_at, shoot, write_notebook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def test_live_shows_the_window_and_hides_the_static_view(notebook: Open, page: P
     plain = next(o for o in nb.outputs(1) if "text/html" in o.get("data", {}))["data"]["text/plain"]
     assert "".join(plain) == nb.output(1).locator(".acs-text").text_content()
     assert nb.output(2).locator(".acs-live").locator(STRANGERS).count() == 0
-    nb.output(2).locator(".acs-t").nth(1).hover()
+    point_at(nb.output(2).locator(".acs-t").nth(1))
     tip = nb.output(2).locator(".acs-tip")
     tip.wait_for(state="visible")
     assert tip.locator(STRANGERS).count() == 0
@@ -108,7 +108,7 @@ def test_reopened_without_kernel_shows_the_static_view_alone(notebook: Open, pag
     assert "model not found" not in nb.output(1).inner_text()
     token = static.locator(".k").nth(4)
     token.scroll_into_view_if_needed()
-    token.hover()
+    point_at(token)
     shown = token.evaluate("e => getComputedStyle(e, '::after').content")
     assert "▸" in shown
     assert nb.output(2).locator(".acs-static").locator(STRANGERS).count() == 0
@@ -177,7 +177,7 @@ def test_exported_page_shows_the_static_view_and_asks_for_nothing(
     assert static.nth(0).locator("pre").text_content() == exact
     assert static.nth(1).locator(STRANGERS).count() == 0
     assert "⟨U+202E⟩" in static.nth(1).inner_text()
-    static.nth(1).locator(".k").nth(2).hover()
+    point_at(static.nth(1).locator(".k").nth(2))
     page.wait_for_timeout(200)
     shoot(page, f"exported-{how}")
     page.close()

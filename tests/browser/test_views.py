@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.cells import SETUP
-from tests.browser.labkit import CHECKOUT, Notebook, painted, shoot
+from tests.browser.labkit import CHECKOUT, Notebook, painted, point_at, shoot
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -338,11 +338,11 @@ def test_columns_scroll_together_and_mark_where_they_part(themed: Open, page: Pa
         assert before[0] <= shared < before[0] + before[1]
     boxes.evaluate_all("all => all.forEach(e => e.scrollTop = 0)")
     page.wait_for_timeout(150)
-    marked.nth(1).hover()
+    point_at(marked.nth(1))
     tip = output.locator(".acs-tip")
     assert "part here" in tip.inner_text()
     shoot(page, f"columns-{theme}")
-    output.locator(".acs-t").nth(2).hover()
+    point_at(output.locator(".acs-t").nth(2))
     assert "part here" not in tip.inner_text()
 
 
@@ -350,7 +350,7 @@ def test_the_tooltip_says_it_all(themed: Open, page: Page, theme: str) -> None:
     nb = themed(SETUP, KNOWN)
     output = _shown(nb, 0, 1, tokens=4)
     tokens, tip = output.locator(".acs-t"), output.locator(".acs-tip")
-    tokens.nth(1).hover()
+    point_at(tokens.nth(1))
     said = tip.inner_text()
     assert "token 2 of 4 · character 2" in said
     assert "surprisal 4.32 bits · rank 4 · entropy 1.68 bits of what was returned" in said
@@ -366,12 +366,12 @@ def test_the_tooltip_says_it_all(themed: Open, page: Page, theme: str) -> None:
     assert "−3.00" in rows[3]
     assert "sampled" in rows[3]
     shoot(page, f"tooltip-{theme}")
-    tokens.nth(2).hover()
+    point_at(tokens.nth(2))
     said = tip.inner_text()
     assert "rank below 5" in said
     assert "returned:" not in said
     assert tip.locator("tr").last.inner_text().split() == ["other", "10.8", "%"]
-    tokens.nth(3).hover()
+    point_at(tokens.nth(3))
     assert "U+000A" in tip.inner_text()
 
 
