@@ -265,6 +265,15 @@ def test_the_window_lowers_and_refuses(behind: Any) -> None:
         server.rows()
 
 
+def test_the_window_is_the_deadline_of_upstreams() -> None:
+    body = {"prompt": [1], "max_tokens": 1}
+    with playing([0.6, *whole(BODY)]) as base:
+        for window, expected in (("0", 200), ("0.3", 504)):
+            with serving("--upstream", base, "--window", window) as front:
+                got = httpx.post(f"{front.base}/completions", json=body, headers=front.auth)
+            assert got.status_code == expected
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 def test_a_job_gives_the_body_of_its_upstream(encoding: str) -> None:
     with playing(whole(BODY)) as base, joined(base, budget=50) as server:
