@@ -11,6 +11,9 @@ import { bits } from "./views";
 /** Shorter texts can be seen whole. */
 export const LONG = 400;
 
+/** While a text comes, its strip is drawn no more often than this. */
+const DRAW_EVERY_MS = 300;
+
 const INK = "214, 106, 12"; // holds on light and on dark grounds, so a change of theme needs no redrawing
 
 export class Strip {
@@ -20,6 +23,8 @@ export class Strip {
   readonly #bits: number[] = [];
   #frame = 0;
   #drawn = "";
+  #drawnAt = -Infinity;
+  #later: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     readonly text: TokenText,
@@ -41,6 +46,7 @@ export class Strip {
     signal.addEventListener("abort", () => {
       sized.disconnect();
       cancelAnimationFrame(this.#frame);
+      clearTimeout(this.#later);
     });
     addEventListener("scroll", soon, { signal, capture: true, passive: true });
     element.addEventListener("keydown", (event) => this.#key(event));
@@ -68,7 +74,10 @@ export class Strip {
     }
     const shown = tokens.length > LONG && this.#bits.some((one) => one > 0);
     this.element.hidden = !shown;
-    if (shown) this.#soon();
+    if (shown) this.#later ??= setTimeout(() => {
+      this.#later = undefined;
+      this.#soon();
+    }, Math.max(0, this.#drawnAt + DRAW_EVERY_MS - performance.now()));
     return shown;
   }
 
@@ -87,6 +96,7 @@ export class Strip {
     const context = key === this.#drawn || width === 0 ? null : this.#canvas.getContext("2d");
     if (context === null) return;
     this.#drawn = key;
+    this.#drawnAt = performance.now();
     this.#canvas.width = Math.round(width * devicePixelRatio);
     this.#canvas.height = Math.round(height * devicePixelRatio);
     context.scale(devicePixelRatio, devicePixelRatio);
