@@ -13,6 +13,8 @@ from acs_jupyter.errors import AcsError, BadRequest, InvalidRequest
 DATA = Path(__file__).parent / "data"
 CASES = [json.loads(line) for line in (DATA / "contract_cases.jsonl").read_text().splitlines()]
 COMPLETIONS = [case for case in CASES if case["request"] == "POST /v1/completions"]
+# A client's None means "not sent", so a null cannot be sent by it at all.
+SENDABLE = [c for c in COMPLETIONS if isinstance(c.get("body"), dict) and None not in c["body"].values()]
 # What the request alone cannot tell: the model, its lengths, the engine's own word.
 BY_OTHERS = {
     "model_not_found",
@@ -36,6 +38,16 @@ def test_contract_cases_by_bytes(case: dict[str, Any]) -> None:
     except AcsError as error:
         got = error.code
     assert got == expected, case
+
+
+@pytest.mark.parametrize("case", SENDABLE, ids=name)
+def test_the_client_refuses_the_same_before_it_sends(case: dict[str, Any]) -> None:
+    try:
+        build_request(case["body"])
+        refused = False
+    except InvalidRequest:
+        refused = True
+    assert refused == (case["code"] == "invalid_request"), case
 
 
 def test_a_request_survives_its_own_encoding() -> None:
