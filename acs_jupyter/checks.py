@@ -25,6 +25,7 @@ from .wire import (
     Capabilities,
     CompletionRequest,
     StreamOptions,
+    Unchecked,
 )
 
 _decoder = msgspec.json.Decoder(CompletionRequest)
@@ -52,6 +53,14 @@ def build_request(fields: dict[str, Any]) -> CompletionRequest:
     if problem:
         raise InvalidRequest(problem)
     return request
+
+
+def unchecked(fields: dict[str, Any]) -> Unchecked:
+    """A request of whatever was given; only what has no JSON form is refused."""
+    given = {name: value for name, value in fields.items() if value is not None and value is not UNSET}
+    _check_encodable(given)
+    known = {name: value for name, value in given.items() if name in REQUEST_FIELDS}
+    return Unchecked(**{"prompt": "", **known}, given=msgspec.to_builtins(given))
 
 
 def parse_request(body: bytes) -> CompletionRequest:

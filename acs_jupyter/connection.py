@@ -15,7 +15,7 @@ import httpx
 
 from . import wire
 from ._version import __version__
-from .checks import beyond_model, build_request
+from .checks import beyond_model, build_request, unchecked
 from .errors import ConnectionFailed, InvalidRequest, NotConfigured
 from .exchange import Exchange
 from .failures import error_from_body
@@ -98,14 +98,17 @@ class Connection:
     ) -> CompletionRequest:
         """The request these arguments make, checked and not sent.
 
-        Fields are those of the contract under their own names; ``None`` means "not sent".
+        Fields are those of the contract under their own names; ``None`` means "not sent". With ``validate=False``
+        whatever is given is sent as it is, fields that the contract does not have too.
         Raises :class:`InvalidRequest` naming field, value and bound.
         """
         if fields.get("model") is None:
             fields["model"] = self.model
+        if not validate:
+            return unchecked({"prompt": prompt, **fields})
         request = build_request({"prompt": prompt, **fields})
         limits = self._limits_of(request.model)
-        problem = beyond_model(request, limits) if validate and limits else None
+        problem = beyond_model(request, limits) if limits else None
         if problem:
             raise InvalidRequest(problem)
         return request

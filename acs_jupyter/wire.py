@@ -75,9 +75,10 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def prompt_count(self) -> int:
         """How many prompts the request carries (one list of token ids is one prompt)."""
-        if isinstance(self.prompt, str) or (self.prompt and isinstance(self.prompt[0], int)):
+        prompt: object = self.prompt
+        if not isinstance(prompt, list) or not prompt or isinstance(prompt[0], int):
             return 1
-        return len(self.prompt)
+        return len(prompt)
 
     @property
     def prompts(self) -> list[str | list[int]]:
@@ -91,7 +92,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def fan_out(self) -> int:
         """``n``, or 1 when it is not sent."""
-        return self.n if isinstance(self.n, int) else 1
+        return self.n if isinstance(self.n, int) and self.n > 1 else 1
 
     @property
     def streamed(self) -> bool:
@@ -102,6 +103,18 @@ class CompletionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def choice_count(self) -> int:
         """Number of choices the answer will hold: ``prompt_count * n``, prompt-major."""
         return self.prompt_count * self.fan_out
+
+
+class Unchecked(CompletionRequest, frozen=True, kw_only=True):
+    """A request that nobody judged: ``given`` is sent as it is, the fields are what can be read of it."""
+
+    given: dict[str, Any]
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """The prompts as far as they have the shape of prompts."""
+        listed = self.prompt if self.prompt_count > 1 else [self.prompt]
+        return [prompt if isinstance(prompt, (str, list)) else "" for prompt in listed]  # type: ignore[misc]
 
 
 class Fields(TypedDict, total=False):
@@ -272,12 +285,12 @@ decode_models = _models_decoder.decode
 
 def encode_request(request: CompletionRequest) -> bytes:
     """The JSON body of a request: only the fields that are set, text as it is."""
-    return _encoder.encode(request)
+    return _encoder.encode(request.given if isinstance(request, Unchecked) else request)
 
 
 def request_fields(request: CompletionRequest) -> dict[str, Any]:
     """The fields a request sends, as plain values, in the contract's order."""
-    fields: dict[str, Any] = msgspec.to_builtins(request)
+    fields: dict[str, Any] = msgspec.to_builtins(request.given if isinstance(request, Unchecked) else request)
     return fields
 
 

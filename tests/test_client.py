@@ -400,6 +400,21 @@ def test_models(api: Sync) -> None:
         api.models(server.base)
 
 
+def test_without_validation_everything_is_sent_as_it_is(api: Sync, streamed: bool) -> None:
+    odd = {"n": "2", "temperature": 200, "new_field": {"a": [1]}, "prompt_logprobs": None}
+    with Player([answer(streamed), refusal("invalid_request", "400 Bad Request")]) as server:
+        got = api.complete(server.base, "Hi", validate=False, stream=streamed, **odd)
+        assert got.text == " Paris"
+        sent = server.requests[0].json
+        assert {key: sent[key] for key in ("n", "temperature", "new_field", "prompt")} == {
+            "n": "2", "temperature": 200, "new_field": {"a": [1]}, "prompt": "Hi",
+        }  # fmt: skip
+        with pytest.raises(errors.BadRequest):
+            api.complete(server.base, [1, "two", None], validate=False, stream=streamed)
+        assert server.requests[1].json["prompt"] == [1, "two", None]
+        assert len(server.requests) == 2
+
+
 def test_a_models_limits_are_known_once_listed() -> None:
     listed = {"data": [{"id": "m", "default": True, "capabilities": {"max_logprobs": 20}}]}
     with Player([whole(listed)]) as server, Client(server.base, KEY) as client:
