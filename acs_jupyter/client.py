@@ -22,7 +22,7 @@ from .exchange import Exchange
 from .jobs import AsyncJobs, Jobs
 from .session import Session
 from .streams import AsyncStream, Stream, result_of
-from .wire import Fields, Model, Prompt
+from .wire import Fields, Model, ModelStatus, Prompt
 
 Sink = Callable[[list[AnyEvent]], None]
 """Takes events as they happen; a session's ``apply``, usually."""
@@ -73,6 +73,13 @@ class Client(Connection):
         """The models the server offers, with their limits."""
         try:
             return self._keep_models(self._http.get(f"{self.base_url}/models"))
+        except _LOST as error:
+            raise _cannot_reach(error) from None
+
+    def status(self, model: str) -> ModelStatus:
+        """Whether a model is warm, and if not how its start goes."""
+        try:
+            return self._read_status(self._http.get(self._status_url(model)))
         except _LOST as error:
             raise _cannot_reach(error) from None
 
@@ -157,6 +164,13 @@ class AsyncClient(Connection):
         """The models the server offers, with their limits."""
         try:
             return self._keep_models(await self._http.get(f"{self.base_url}/models"))
+        except _LOST as error:
+            raise _cannot_reach(error) from None
+
+    async def status(self, model: str) -> ModelStatus:
+        """See :meth:`Client.status`."""
+        try:
+            return self._read_status(await self._http.get(self._status_url(model)))
         except _LOST as error:
             raise _cannot_reach(error) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -20,7 +20,7 @@ from .errors import ConnectionFailed, InvalidRequest, NotConfigured
 from .exchange import Exchange
 from .failures import error_from_body
 from .secret import HIDDEN, Secret
-from .wire import CompletionRequest, Model, Prompt
+from .wire import CompletionRequest, Model, ModelStatus, Prompt
 
 T = TypeVar("T")
 
@@ -143,20 +143,26 @@ class Connection:
             spent = exchange.usage
             self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
 
+    def _status_url(self, model: str) -> str:
+        return f"{self.base_url}/models/{quote(model, safe='')}/status"
+
+    def _read_status(self, response: httpx.Response) -> ModelStatus:
+        return self._read(response, wire.decode_status, "The model's status")
+
     def _keep_models(self, response: httpx.Response) -> list[Model]:
+        self._models = self._read(response, wire.decode_models, "The list of models").data
+        return self._models
+
+    def _read(self, response: httpx.Response, decode: Callable[[bytes], T], what: str) -> T:
         request_id = response.headers.get(wire.REQUEST_ID)
         if response.status_code != 200:
             error = error_from_body(response.status_code, response.headers, response.content, request_id)
             raise error.redacted(self._secret.redact)
         try:
-            self._models = wire.decode_models(response.content).data
+            return decode(response.content)
         except (ValueError, RecursionError):
-            raise ConnectionFailed(
-                "The list of models cannot be read; is ACS_API_BASE the address of the API?",
-                advice="",
-                request_id=request_id,
-            ) from None
-        return self._models
+            message = f"{what} cannot be read; is ACS_API_BASE the address of the API?"
+        raise ConnectionFailed(message, advice="", request_id=request_id)
 
 
 class _Bearer(httpx.Auth):

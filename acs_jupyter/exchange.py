@@ -90,6 +90,11 @@ class Exchange:
         return self._own_id if self.attempt <= 1 else f"{self._own_id}-{self.attempt}"
 
     @property
+    def started(self) -> bool:
+        """Whether text has come."""
+        return self._reader.started
+
+    @property
     def usage(self) -> Spent | None:
         """What the run has cost, as surely as it is known; ``None`` when nothing was spent."""
         return self._reader.usage

@@ -19,13 +19,16 @@ from collections.abc import Callable, Iterator
 
 from .client import AsyncClient
 from .completion import Completion
-from .events import AnyEvent, Origin
+from .errors import AcsError
+from .events import AnyEvent, Origin, Waited
 from .exchange import Exchange
 from .session import Session
 from .streams import result_of
-from .wire import CompletionRequest
+from .wire import BootStage, CompletionRequest
 
 _DRAIN_SECONDS = 5.0
+BOOT_AFTER, BOOT_EVERY = 4.0, 5.0
+"""Seconds of silence before a model's status is asked for, and between two such questions."""
 
 
 class Pump:
@@ -173,9 +176,24 @@ class Handle:
         self._task.add_done_callback(self._end)
 
     async def _carry(self, client: AsyncClient) -> None:
-        async with contextlib.aclosing(client.drive(self._exchange, self._take)) as batches:
-            async for _ in batches:
-                pass
+        watch = self._loop.create_task(self._watch_boot(client))
+        try:
+            async with contextlib.aclosing(client.drive(self._exchange, self._take)) as batches:
+                async for _ in batches:
+                    pass
+        finally:
+            watch.cancel()
+
+    async def _watch_boot(self, client: AsyncClient) -> None:
+        """While nothing comes, ask how the model's start goes, and pass it on; whatever cannot be asked is left."""
+        model = self._exchange.request.model
+        await asyncio.sleep(BOOT_AFTER)
+        while isinstance(model, str) and not (self._exchange.started or self._exchange.closed):
+            with contextlib.suppress(AcsError):
+                status = await client.status(model)
+                if status.warm is False and status.boot is not None and not self._exchange.started:
+                    self._take([Waited(self.run, _told(status.boot))])
+            await asyncio.sleep(BOOT_EVERY)
 
     def _take(self, events: list[AnyEvent]) -> None:
         self._begun = True
@@ -215,6 +233,11 @@ class Handle:
         callbacks, self._done_callbacks = self._done_callbacks, []
         for callback in callbacks:
             callback(self)
+
+
+def _told(boot: BootStage) -> str:
+    label = boot.stage_label or boot.stage.replace("_", " ") or "the model is starting"
+    return label if boot.stage_age_s is None else f"{label} ({boot.stage_age_s:.0f} s)"
 
 
 @contextlib.contextmanager

@@ -252,6 +252,22 @@ class ModelList(Struct, frozen=True, kw_only=True):
     object: str = "list"
 
 
+class BootStage(Struct, frozen=True, kw_only=True):
+    """How far a model's start has come; ``stage_age_s`` is in seconds."""
+
+    stage: str = ""
+    stage_label: str = ""
+    stage_age_s: float | None = None
+
+
+class ModelStatus(Struct, frozen=True, kw_only=True):
+    """The body of ``GET /v1/models/{id}/status``: whether a model is warm, and if not how its start goes."""
+
+    id: str = ""
+    warm: bool | None = None
+    boot: BootStage | None = None
+
+
 class Clamp(Struct, frozen=True):
     """The ``X-Acs-Max-Tokens-Clamped`` header: the server lowered ``max_tokens``."""
 
@@ -281,6 +297,7 @@ _encoder = msgspec.json.Encoder()
 decode_answer = _answer_decoder.decode
 """Bytes of one JSON body or one chunk to an :class:`Answer`; raises ``msgspec.DecodeError``."""
 decode_models = _models_decoder.decode
+decode_status = msgspec.json.Decoder(ModelStatus).decode
 
 
 def encode_request(request: CompletionRequest) -> bytes:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from acs_jupyter import AsyncClient, Session, errors
+from acs_jupyter import AsyncClient, Client, Session, errors
+from acs_jupyter.events import Waited
 from acs_jupyter.pump import Handle, Pump
 from acs_jupyter.wire import CompletionRequest
 from tests.support.player import DONE, END, HANG, Player, Step, chunk, frames, head, stream, whole
@@ -64,6 +65,32 @@ def test_times_are_those_of_the_socket_not_of_the_reader(pump_for) -> None:  # t
         first = handle.wait().time_to_first_token
     assert first is not None
     assert 0.3 <= first < 0.6
+
+
+def test_a_cold_boot_is_told_while_nothing_comes(pump_for, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("acs_jupyter.pump.BOOT_AFTER", 0.1)
+    monkeypatch.setattr("acs_jupyter.pump.BOOT_EVERY", 0.2)
+    boot = {"stage": "weights_loading", "stage_label": "loading weights", "stage_age_s": 12.4}
+    status = whole({"id": "a/b", "object": "model.status", "warm": False, "boot": boot})
+    cold = [head(kind="text/event-stream"), 0.5, *map(chunk, frames(["a"])), chunk(DONE), END]
+    session = Session()
+    with Player([cold], {"/models/a%2Fb/status": status}) as server:
+        pump = pump_for(server.base)
+        request = pump.client.request("Hi", model="a/b", stream=True)
+        assert pump.start(request, session).wait().text == "a"
+    notes = [event.note for _, event in session.log if isinstance(event, Waited)]
+    assert notes
+    assert set(notes) == {"loading weights (12 s)"}
+    assert session.runs[next(iter(session.runs))].note is None
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_models_status(warm: bool) -> None:
+    status = whole({"id": "m", "warm": warm, "boot": None if warm else {"stage": "engine_ready"}})
+    with Player([status]) as server, Client(server.base, KEY) as client:
+        found = client.status("m")
+    assert found.warm is warm
+    assert (found.boot is None) is warm
 
 
 def test_a_refusal_is_raised_with_its_record(pump_for) -> None:  # type: ignore[no-untyped-def]
