@@ -31,7 +31,8 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   // A page that scrolls under a resting pointer sends pointer events too; they must not take the tooltip
   // from whoever walks with the keys.
   let keys = false;
-  // The focus comes back from a tooltip that was closed.
+  // A tooltip was closed: neither the focus that goes back to its token nor the pointer that rests opens one.
+  let closing = false;
   let quiet = false;
   let rest = { x: NaN, y: NaN };
   const stops = new WeakMap<readonly HTMLElement[], HTMLElement>();
@@ -68,12 +69,15 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   const on = <K extends keyof HTMLElementEventMap>(type: K, act: (event: HTMLElementEventMap[K]) => void) =>
     root.addEventListener(type, act, { signal });
 
-  on("pointermove", ({ screenX: x, screenY: y }) => {
-    if (x !== rest.x || y !== rest.y) keys = false;
+  const moved = ({ screenX: x, screenY: y }: PointerEvent) => {
+    if (x !== rest.x || y !== rest.y) keys = quiet = false;
     rest = { x, y };
-  });
+  };
+
+  on("pointermove", moved);
   on("pointerover", (event) => {
-    if (pinned || keys) return;
+    moved(event);
+    if (pinned || keys || quiet) return;
     const element = tokenAt(event.target);
     if (element !== null) show(element, event);
     else tip.hide();
@@ -96,7 +100,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     if (element === null || looked === undefined) return;
     stopAt(element, looked);
     if (!pinned) inspection.chosen(element, looked);
-    keys = !quiet && element.matches(":focus-visible");
+    keys = !closing && element.matches(":focus-visible");
     if (keys && !(pinned && tip.anchor === element)) show(element);
   });
   on("focusout", ({ relatedTarget }) => {
@@ -109,9 +113,9 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     (event) => {
       const { anchor } = tip;
       if (event.key !== "Escape" && event.key !== "Tab") return;
-      quiet = event.key === "Escape";
+      closing = quiet = event.key === "Escape";
       anchor?.focus(); // after Tab the key goes on from there by itself, after Shift+Tab it stays there
-      quiet = false;
+      closing = false;
       if (event.key === "Escape" || event.shiftKey) event.preventDefault();
     },
     { signal },
@@ -122,7 +126,8 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     if (element === null || looked === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     const { tokens } = looked;
     const at = tokens.indexOf(element);
-    if (event.key === "Escape") release();
+    quiet = event.key === "Escape";
+    if (quiet) release();
     else if (event.key === "Enter" || event.key === " ") pinned ? release() : pin(element);
     else if (event.key === "Tab" && !event.shiftKey && pinned) tip.element.focus();
     else if (event.key in steps) steps[event.key]?.(tokens, at)?.focus();
