@@ -446,12 +446,7 @@ def test_what_if(themed: Open, page: Page, theme: str) -> None:
     box.fill("-3")  # nonsense changes nothing
     assert whole.inner_text().startswith("2 of 4")
     panel.locator("summary").click()
-<<<<<<< HEAD
     expect(output.locator(".acs-cut")).to_have_count(0)  # tokens are painted anew frame by frame
-=======
-    output.locator(".acs-cut").first.wait_for(state="detached")
-    assert output.locator(".acs-cut").count() == 0
->>>>>>> views
 
     short = _shown(nb, 2, tokens=90)
     short.locator("summary").click()
