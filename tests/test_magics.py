@@ -279,12 +279,12 @@ def test_the_doctor_measures_both_ways(
 
 
 def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:
-    connect(stream(*frames(["a"], None), 0.5, *frames(["b"]), DONE))
+    connect(stream(*frames(["a"], None), 2.0, *frames(["b"]), DONE))
     began = time.monotonic()
     ran = shell.run("%%acs -m m --bg -o r\nHi")
-    assert time.monotonic() - began < 0.4
+    assert time.monotonic() - began < 1.5
     assert ran.ok
-    while shell["r"].outcome == "open" and time.monotonic() - began < 5:
+    while shell["r"].outcome == "open" and time.monotonic() - began < 8:
         time.sleep(0.02)
     assert (shell["r"].text, shell["r"].outcome) == ("ab", "done")
 

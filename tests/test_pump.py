@@ -61,10 +61,10 @@ def test_times_are_those_of_the_socket_not_of_the_reader(pump_for) -> None:  # t
         [[head(kind="text/event-stream"), 0.3, *map(chunk, frames(["a", "b"])), chunk(DONE), END]]
     ) as server:
         handle = start(pump_for(server.base), Session())
-        time.sleep(0.8)
+        time.sleep(1.5)
         first = handle.wait().time_to_first_token
     assert first is not None
-    assert 0.3 <= first < 0.6
+    assert 0.3 <= first < 1.4
 
 
 def test_a_cold_boot_is_told_while_nothing_comes(pump_for, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
@@ -113,7 +113,7 @@ def test_stop_from_another_thread_reaches_a_silent_socket(pump_for, played: list
         threading.Timer(0.3, handle.stop).start()
         began = time.monotonic()
         got = handle.wait()
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 3
         assert got.outcome == "stopped"
         assert got.text == ("ab" if len(played) > 1 else "")
         assert left(server)

@@ -179,28 +179,18 @@ def test_forbidden_storage_is_no_trouble(notebook: Open, page: Page) -> None:
     assert all("acs-by-rank" in one for one in _classes(output))
 
 
-def test_recolouring_twenty_thousand_tokens_leaves_the_page_quick(notebook: Open, page: Page) -> None:
+def test_recolouring_twenty_thousand_tokens_reaches_them_all(notebook: Open, page: Page) -> None:
+    """How long its tasks are is measured in ``tests/benchmarks/bench_render.py``."""
     nb = notebook(SETUP, LONG.replace("3000", "20_000"))
     output = _shown(nb, 0, 1, tokens=20_000)
-    page.evaluate(LONG_TASKS)
-    longest = []
     for view in ("rank", "entropy", "surprisal"):
         _colour_by(output, view)
         page.wait_for_function(
             "name => document.querySelectorAll(`.acs-t.${name}`).length === 20000",
             arg=f"acs-by-{view}",
-            polling=200,  # a look at every frame would itself be the longest task
+            polling=200,
         )
-        longest.append(page.evaluate("Math.max(0, ...window.longTasks.splice(0))"))
-    # The kernel, the server and whatever else runs share the cores: one of three may be disturbed.
-    assert sorted(longest)[1] <= 60, longest
-
-
-LONG_TASKS = """() => {
-  window.longTasks = [];
-  new PerformanceObserver(list => window.longTasks.push(...list.getEntries().map(e => Math.round(e.duration))))
-    .observe({ type: "longtask" });
-}"""
+        assert output.locator(f".acs-t.acs-by-{view}").count() == 20_000
 
 
 def test_a_strip_shows_the_whole_of_a_long_text_and_leads_through_it(

@@ -144,26 +144,26 @@ def test_usage_frame_is_metered_and_shown_only_when_asked(
 
 def test_frames_come_as_they_are_sent() -> None:
     parts = list(frames([" a", " b", " c"]))
-    steps: list[Step] = [parts[0], 0.4, parts[1][:20], 0.1, parts[1][20:], 0.4, parts[2] + DONE]
+    steps: list[Step] = [parts[0], 1.5, parts[1][:20], 0.1, parts[1][20:], 1.5, parts[2] + DONE]
     with playing(stream(*steps)) as upstream, fronting(upstream.base) as front, front.client() as client:
         start, seen = time.monotonic(), []
         with client.stream("POST", "completions", json=STREAM) as got:
             for part in got.iter_raw():
                 seen.append((time.monotonic() - start, part))  # noqa: PERF401 - the time is taken between
     assert [part for _, part in seen] == [parts[0], parts[1], parts[2] + DONE]
-    assert seen[0][0] < 0.3
-    assert 0.35 < seen[1][0] < 0.8
+    assert seen[0][0] < 1.4  # before the second is sent
+    assert 1.5 <= seen[1][0] < 3.0  # before the third is
 
 
 def test_json_body_comes_as_it_is_sent() -> None:
     big = b'{"a":"' + b"x" * 100_000
-    answer: list[Step] = [head(), chunk(big), 0.5, chunk(b'"}'), END]
+    answer: list[Step] = [head(), chunk(big), 2.0, chunk(b'"}'), END]
     with playing(answer) as upstream, fronting(upstream.base) as front, front.client() as client:
         start = time.monotonic()
         with client.stream("POST", "completions", json=ASK, headers={"Accept-Encoding": "identity"}) as got:
             parts = got.iter_raw()
             first = next(parts)
-            assert time.monotonic() - start < 0.4
+            assert time.monotonic() - start < 1.8
             assert first + b"".join(parts) == big + b'"}'
 
 
@@ -187,10 +187,10 @@ def test_leaving_cancels_the_upstream(body: dict[str, Any], when: str) -> None:
             client.close()
             left = time.monotonic()
             while upstream.requests[0].left_at is None:
-                assert time.monotonic() - left < 0.5
+                assert time.monotonic() - left < 2
                 time.sleep(0.005)
             while front.fleet.upstreams[0].active:
-                assert time.monotonic() - left < 0.5
+                assert time.monotonic() - left < 2
         assert front.fleet.upstreams[0].breaker.failures == 0
 
 
