@@ -172,7 +172,9 @@ class Exchange:
         if self.closed:
             return []
         self.closed = True
-        self.error = None  # a refusal whose retry was being waited for is moot
+        # Sent and not refused: the prompt may be billed though nothing came. A refusal being waited out is moot.
+        self._may_have_run = self.attempt > 0 and self.error is None
+        self.error = None
         return [*self._estimate(), RunClosed(self.run, "stopped")]
 
     # -- inside -----------------------------------------------------------------------------------

@@ -116,6 +116,8 @@ def test_stop_from_another_thread_reaches_a_silent_socket(pump_for, played: list
         assert time.monotonic() - began < 3
         assert got.outcome == "stopped"
         assert got.text == ("ab" if len(played) > 1 else "")
+        assert got.usage_source == ("continuous" if len(played) > 1 else "estimate")
+        assert got.usage.prompt_tokens > 0  # it was sent, so it may be billed
         assert left(server)
         assert handle.done
 
@@ -152,7 +154,9 @@ def test_a_retry_can_be_stopped_while_it_waits(pump_for) -> None:  # type: ignor
     with Player([whole(error, "429 Too Many Requests", Retry_After="60")]) as server:
         handle = start(pump_for(server.base), Session())
         threading.Timer(0.3, handle.stop).start()
-        assert handle.wait().outcome == "stopped"
+        got = handle.wait()
+        assert got.outcome == "stopped"
+        assert got.usage.total_tokens == 0  # it was refused
         assert len(server.requests) == 1
 
 
