@@ -136,6 +136,7 @@ def test_a_soft_end_lets_short_jobs_finish_and_stops_long_ones(tmp_path: Path) -
         begun = time.monotonic()
     assert 0.8 < time.monotonic() - begun < 3
     assert server.engine.busy == 0
+    begun_before = list(server.engine.begun)
     with job_server(tmp_path) as server:
         http = server.client()
         assert outcome(http, short).status_code == 200
@@ -143,7 +144,8 @@ def test_a_soft_end_lets_short_jobs_finish_and_stops_long_ones(tmp_path: Path) -
         told = until(http, long, "interrupted")
         assert told["usage_pending"] is False  # the work was really stopped: nothing is unknown
         assert outcome(http, queued).status_code == 200
-        assert server.engine.begun == ["queued"]
+        # The short one's end may free a worker for it just before the server ends: once, here or there.
+        assert [*begun_before, *server.engine.begun].count("queued") == 1
 
 
 def test_pending_usage_keeps_the_record_until_it_is_settled(process: Process) -> None:
