@@ -47,6 +47,8 @@ export class Follower {
   #toEnd(): void {
     this.put(this.box.scrollHeight);
     this.#last = this.box.scrollTop;
+    // As tall as it will be: from here on what is in the box lays out nothing around it.
+    if (this.#last > 0) this.box.classList.add("acs-full");
   }
 
   #scrolled(): void {
