@@ -4,7 +4,8 @@ page: 32,000 tokens with five alternatives in one window, in Chromium alone with
 first paint, the longest task while scrolling and while recolouring, memory.
 lab: 20,000 tokens with five alternatives in JupyterLab with its default limits, at 1,000 a second, 5,000 a
 second and as fast as the kernel can: how far the screen is behind the kernel, how busy the main thread is,
-whether any token is lost. Everything shares this machine's cores; a row is one run.
+whether any token is lost. Everything shares this machine's cores; a row is one run. On a machine that is busy with
+other things "busy" is mostly waiting for a core; the time on a processor tells what the cell costs.
 """
 
 from __future__ import annotations
