@@ -237,7 +237,7 @@ class Outcome(Flow):
                 self.job = msgspec.structs.replace(told, request_id=told.request_id or self._request_id)
             error = error_of(status, headers, b"")
             if self._once:
-                self._end(pending(self.job, None))
+                self._end(pending(self.job, None, error.retry_after))
             else:
                 self._wait(1.0 if error.retry_after is None else max(0.05, error.retry_after))
         elif status == 200:

@@ -14,9 +14,13 @@ FLOORS = [
     {"errors.base"},
     {"errors.refusals", "errors.breakdowns"},
     {"_version", "errors", "wire", "sse", "varints", "secret"},
+    {"folder"},
     {"checks", "failures", "events", "intents", "template", "boundary"},
     {"tree"},
     {"session", "options", "reader", "job_terms"},
+    {"job_entry"},
+    {"job_journal"},
+    {"job_notes"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
     {"connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
@@ -41,6 +45,7 @@ PURE = {
     "job_flow",
     "job_record",
     "job_terms",
+    "job_entry",
 }
 FOREIGN_TO_PURE = {
     "httpx",
