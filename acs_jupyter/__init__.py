@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
     from .errors import AcsError
+    from .job_board import JobBoard
     from .record import load
     from .session import Session
 
@@ -29,6 +30,7 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "JobBoard": "job_board",
     "Session": "session",
     "Token": "completion",
     "load": "record",
@@ -40,6 +42,7 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "JobBoard",
     "Session",
     "Token",
     "__version__",

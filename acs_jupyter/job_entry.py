@@ -6,7 +6,7 @@ entries are kept, nor how anything was asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -83,6 +83,14 @@ class Entry(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """What it is called in a line."""
         return f"job {self.job}" if self.job else f"submission {self.key[:18]}"
+
+
+class Shown(NamedTuple):
+    """An entry as it is shown: its row, and the beginning of its result where that has been read."""
+
+    number: int
+    entry: Entry
+    preview: str | None = None
 
 
 def submitted(request: CompletionRequest, key: str, tag: str | None, now: float) -> Entry:
@@ -199,7 +207,7 @@ def line(entry: Entry, now: float) -> str:
     """How it stands, as one line: name, state, times, and what to quote."""
     parts = [f"{entry.name}: {words(entry)}", *filter(None, [age(entry, now), expiry(entry, now)])]
     told = parts[0] + (f" ({', '.join(parts[1:])})" if len(parts) > 1 else "")
-    return f"{told} [request {entry.request_id}]" if entry.request_id else told
+    return one_line(f"{told} [request {entry.request_id}]" if entry.request_id else told)
 
 
 def age(entry: Entry, now: float) -> str:

@@ -55,13 +55,13 @@ class Row(NamedTuple):
 
 
 class Journal:
-    """The open file; any thread may use it."""
+    """The open file; any thread may use it. ``path=None`` keeps everything in memory, for this process only."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._db = sqlite3.connect(private(path), timeout=5.0, isolation_level=None, check_same_thread=False)
+        place = ":memory:" if path is None else str(private(path))
+        self._db = sqlite3.connect(place, timeout=5.0, isolation_level=None, check_same_thread=False)
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")  # what was sent is known after a power cut too

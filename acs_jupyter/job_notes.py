@@ -1,7 +1,8 @@
 """What a client writes down of its jobs, and what it finds there again.
 
 Owns the steps of writing: before a submission, after each answer. It must not know HTTP, nor the file's tables.
-A journal that cannot be used costs no job: one warning says so, and jobs go on without it.
+A journal that is switched off, or cannot be used, costs no job: what is known then lives in this process only, and one
+warning says so.
 """
 
 from __future__ import annotations
@@ -30,12 +31,20 @@ T = TypeVar("T")
 
 
 class Notes:
-    """Everything known of one key's jobs at one server. ``opened`` gives the journal's pages, when first needed."""
+    """Everything known of one key's jobs at one server.
 
-    def __init__(self, opened: Callable[[], Pages | None], clock: Callable[[], float] = time.time) -> None:
-        self._opened = opened
+    ``opened`` gives the journal's pages, when first needed; ``instead`` others, when those cannot be used.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], Pages],
+        instead: Callable[[], Pages],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._opened, self._instead = opened, instead
         self._pages: Pages | None = None
-        self._broken = False
+        self._in_memory = False
         self._clock = clock
 
     def sending(self, request: CompletionRequest, key: str, tag: str | None) -> Row | None:
@@ -70,7 +79,7 @@ class Notes:
 
     def failed(self, job: str, error: AcsError) -> Entry | None:
         """Write down how a job ended, when that is what the error says, or that it could not be asked."""
-        if isinstance(error, JobPending) and error.retry_after is not None:
+        if isinstance(error, JobPending):
             return None
         if job_entry.is_final(error):
             return self._of(job, lambda entry: job_entry.ended(entry, error, self._clock()))
@@ -106,32 +115,38 @@ class Notes:
         return self._with(lambda pages: pages.journal.change(number, how), None)
 
     def _with(self, use: Callable[[Pages], T], otherwise: T) -> T:
-        if self._broken:
-            return otherwise
         try:
             if self._pages is None:
                 self._pages = self._opened()
-            return otherwise if self._pages is None else use(self._pages)
+            return use(self._pages)
         except (OSError, sqlite3.Error, msgspec.DecodeError) as problem:
-            self._broken = True
-            warnings.warn(
-                f"The journal of jobs cannot be used ({problem}); jobs go on, without being written down here. "
-                "ACS_JOURNAL names another file.",
-                stacklevel=2,
-            )
-            return otherwise
+            if self._in_memory:
+                return otherwise
+            told = f"{type(problem).__name__}: {problem}"
+        self._in_memory, self._opened = True, self._instead
+        self._pages = None
+        warnings.warn(
+            f"The journal of jobs cannot be used ({told}); jobs go on, and are written down nowhere. "
+            "ACS_JOURNAL names another file.",
+            stacklevel=2,
+        )
+        return self._with(use, otherwise)
 
 
 def notes_for(base: str, secret: Secret) -> Notes:
     """The notes of a client; nothing is opened yet."""
 
-    def opened() -> Pages | None:
+    def opened() -> Pages:
         from . import job_journal  # noqa: PLC0415  # sqlite3 loads with the first job
 
-        book = job_journal.journal()
-        return None if book is None else job_journal.Pages(book, base, secret)
+        return job_journal.Pages(job_journal.journal() or job_journal.Journal(None), base, secret)
 
-    return Notes(opened)
+    def instead() -> Pages:
+        from . import job_journal  # noqa: PLC0415
+
+        return job_journal.Pages(job_journal.Journal(None), base, secret)
+
+    return Notes(opened, instead)
 
 
 def _says_nothing(error: AcsError) -> bool:

@@ -127,10 +127,12 @@ def outcome(error: ApiError) -> ApiError:
     return error
 
 
-def pending(job: Job | None, problem: AcsError | None, retry_after: float | None = None) -> JobPending:
+def pending(
+    job: Job | None, problem: AcsError | None, *, state: str = "", retry_after: float | None = None
+) -> JobPending:
     """The job has not ended; ``problem`` is what the last question met, ``retry_after`` the server's wish."""
-    state = job.status if job and job.status else "not known"
+    known = job.status if job and job.status else "not known"
     last = f"; the last question failed: {problem.message}" if problem else ""
-    error = JobPending(f"The job has not ended as far as is known (state: {state}{last}).")
-    error.retry_after = retry_after
+    error = JobPending(f"The job has not ended as far as is known (state: {known}{last}).")
+    error.state, error.retry_after = state, retry_after
     return error

@@ -172,6 +172,17 @@ class Jobs(_Board):
         what a job cannot carry, :class:`JobConflict` when the key belongs to another request.
         """
         request = self._request(prompt, fields)
+        return self.submit_request(request, idempotency_key=idempotency_key, tag=tag, deadline=deadline)
+
+    def submit_request(
+        self,
+        request: CompletionRequest,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+    ) -> Job:
+        """:meth:`submit` for a request that is made already."""
         flow = self._submission(request, idempotency_key, tag, deadline)
         with self._held(request, flow), self._written_down(request, flow, tag):
             self._carry(flow)
@@ -242,6 +253,17 @@ class AsyncJobs(_Board):
     ) -> Job:
         """See :meth:`Jobs.submit`."""
         request = self._request(prompt, fields)
+        return await self.submit_request(request, idempotency_key=idempotency_key, tag=tag, deadline=deadline)
+
+    async def submit_request(
+        self,
+        request: CompletionRequest,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+    ) -> Job:
+        """:meth:`submit` for a request that is made already."""
         flow = self._submission(request, idempotency_key, tag, deadline)
         with self._held(request, flow), self._written_down(request, flow, tag):
             await self._carry(flow)

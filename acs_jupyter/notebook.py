@@ -64,10 +64,14 @@ class Notebook:
         pump = self._connected()
         request = self.request(prompt, options)
         self.last_prompt = (prompt, options)
+        self.point_out_notes(prompt, request)
+        return self._shown(pump, request, options, keep)
+
+    def point_out_notes(self, prompt: str, request: CompletionRequest) -> None:
+        """Say what a prompt's boundaries may do, unless that is switched off."""
         if self.show_notes:
             for note in notes(prompt, add_special_tokens=request.add_special_tokens is not False):
                 self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
-        return self._shown(pump, request, options, keep)
 
     def _shown(
         self, pump: Pump, request: CompletionRequest, options: CellOptions, keep: Callable[[Completion], None]
@@ -131,7 +135,7 @@ class Notebook:
         if self._models is None or refresh:
             from .client import Client  # noqa: PLC0415  # httpx loads with the first request
 
-            base, key = self._where()
+            base, key = self.where()
             with Client(base, key) as client:
                 self._models = client.models()
         return self._models
@@ -169,12 +173,13 @@ class Notebook:
                 os.environ[name] = value
         self._environment.clear()
 
-    def _where(self) -> tuple[str, Secret]:
+    def where(self) -> tuple[str, Secret]:
+        """The server that is talked to, and the key; either may be empty."""
         key = self.api_key or Secret(os.environ.get("ACS_API_KEY", ""))
         return key.redact(self.base_url or os.environ.get("ACS_API_BASE") or ""), key
 
     def _connected(self) -> Pump:
-        base, key = self._where()
+        base, key = self.where()
         if not base or not key:
             raise NotConfigured("No server is set.")
         from .client import AsyncClient  # noqa: PLC0415  # httpx loads with the first request

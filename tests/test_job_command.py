@@ -82,7 +82,7 @@ def test_json_and_other_fields(scripted_server: Running) -> None:
     plain = run(scripted_server, "show", answer["job"]).stdout.decode()
     assert ["status", "succeeded"] in [line.split() for line in plain.splitlines()]
     conflict = submit(scripted_server, "Other", "--idempotency-key", "cli-json")
-    assert (conflict.returncode, conflict.stdout) == (1, b"")
+    assert (conflict.returncode, conflict.stdout) == (8, b"")
     assert b"idempotency_conflict" in conflict.stderr
 
 

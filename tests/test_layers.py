@@ -18,17 +18,19 @@ FLOORS = [
     {"checks", "failures", "events", "intents", "template", "boundary"},
     {"tree"},
     {"session", "options", "reader", "job_terms"},
-    {"job_entry"},
+    {"job_entry", "job_rounds"},
     {"job_journal"},
     {"job_notes"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
     {"connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
-    {"jobs"},
+    {"jobs", "widgets.job_table"},
     {"client", "widgets.live"},
-    {"pump", "replay", "job_command"},
+    {"pump", "replay", "job_watch", "widgets.jobs"},
     {"notebook"},
-    {"display"},
+    {"display", "job_command"},
+    {"job_display"},
+    {"job_board", "job_cell"},
     {"magics"},
 ]
 PURE = {
@@ -46,6 +48,7 @@ PURE = {
     "job_record",
     "job_terms",
     "job_entry",
+    "job_rounds",
 }
 FOREIGN_TO_PURE = {
     "httpx",

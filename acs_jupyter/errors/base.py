@@ -90,6 +90,8 @@ class JobPending(AcsError):
     advice = "It goes on without you; wait for it again, or cancel it."
     retry_after: float | None = None
     """Seconds the server asks to wait before the next question, when it said so."""
+    state: str = ""
+    """The job's state, when this answer told it."""
 
 
 class ApiError(AcsError):
