@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SENDING = "sending"
 """The state of a job whose submission has not been answered: it may be there or not."""
+RESULT_KEPT = 24 * 3600.0
+"""Seconds a result is kept after the end, where the server does not say until when."""
 SHOWN = 80
 """Characters of a prompt that stand for it in a list."""
 
@@ -139,7 +141,7 @@ _OF_THE_REQUEST = ("key", "tag", "model", "prompt", "tokens", "submitted_at")
 
 
 def succeeded(entry: Entry, usage: Usage, finish_reason: str | None, now: float) -> Entry:
-    """The entry of a job whose result has been read."""
+    """The entry of a job whose result has been read. Usage that was held while it ran is settled by its end."""
     return msgspec.structs.replace(
         entry,
         outcome="succeeded",
@@ -147,6 +149,7 @@ def succeeded(entry: Entry, usage: Usage, finish_reason: str | None, now: float)
         ended_at=entry.ended_at or now,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
+        usage_pending=entry.usage_pending and entry.state in SUCCEEDED,
         finish_reason=finish_reason,
         status=200,
         problem=None,
@@ -197,10 +200,11 @@ def words(entry: Entry) -> str:
     if entry.outcome == "succeeded":
         spent = f"{entry.prompt_tokens or 0:,} + {entry.completion_tokens or 0:,} tokens"
         why = f", {entry.finish_reason}" if entry.finish_reason else ""
-        return f"succeeded, {spent}{why}{_usage(entry)}"
+        return f"succeeded, {spent}{why}{', usage not settled yet' if entry.usage_pending else ''}"
     said = f"{entry.status} " if entry.status else ""
     because = one_line(f"{said}{entry.code}: {entry.message}")
-    return " ".join(filter(None, [f"{entry.outcome}, {because}", entry.advice])) + _usage(entry)
+    pending = "Its usage is not settled yet." if entry.usage_pending else None
+    return " ".join(filter(None, [f"{entry.outcome}, {because}", entry.advice, pending]))
 
 
 def line(entry: Entry, now: float) -> str:
@@ -231,7 +235,7 @@ def expiry(entry: Entry, now: float) -> str:
 def expires(entry: Entry) -> float | None:
     """When it expires unrun (while it waits), or when its result goes (once it succeeded)."""
     if entry.outcome == "succeeded":
-        return entry.result_expires_at or entry.expires_at
+        return entry.result_expires_at or (entry.ended_at or entry.submitted_at) + RESULT_KEPT
     return entry.expires_at if entry.open and entry.state in ("queued", "pending") else None
 
 
@@ -250,7 +254,3 @@ def _open_words(entry: Entry) -> str:
         return f"not confirmed by the server{why}; submitting the same again finds it and pays once"
     state = "cancelling" if entry.cancel_requested else entry.state.replace("_", " ")
     return f"{state}; could not be asked just now ({entry.problem})" if entry.problem else state
-
-
-def _usage(entry: Entry) -> str:
-    return "; its usage is not settled yet" if entry.usage_pending else ""

@@ -39,7 +39,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS jobs (
   number INTEGER PRIMARY KEY, base TEXT NOT NULL, owner TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,
-  job TEXT, open INTEGER NOT NULL, changed REAL NOT NULL, entry BLOB NOT NULL, request BLOB,
+  job TEXT, open INTEGER NOT NULL, held INTEGER NOT NULL, changed REAL NOT NULL, entry BLOB NOT NULL, request BLOB,
   UNIQUE (base, owner, key, digest));
 CREATE INDEX IF NOT EXISTS jobs_by_id ON jobs (job);
 """
@@ -84,7 +84,7 @@ class Journal:
         """The row of a request that is about to be sent: a new one, or the one it has."""
         with self._lock, self._writing():
             self._db.execute(
-                "INSERT INTO jobs VALUES (NULL, ?, ?, ?, ?, NULL, 1, ?, ?, ?)"
+                "INSERT INTO jobs VALUES (NULL, ?, ?, ?, ?, NULL, 1, 0, ?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET request = excluded.request",
                 (base, owner, entry.key, digest, self._clock(), msgspec.json.encode(entry), request),
             )
@@ -100,8 +100,15 @@ class Journal:
             before, after = found[0].entry, how(found[0].entry)
             if after != before:
                 self._db.execute(
-                    "UPDATE jobs SET entry = ?, job = ?, open = ?, changed = ? WHERE number = ?",
-                    (msgspec.json.encode(after), after.job, after.open, self._clock(), number),
+                    "UPDATE jobs SET entry = ?, job = ?, open = ?, held = ?, changed = ? WHERE number = ?",
+                    (
+                        msgspec.json.encode(after),
+                        after.job,
+                        after.open,
+                        after.usage_pending,
+                        self._clock(),
+                        number,
+                    ),
                 )
             return after
 
@@ -132,8 +139,7 @@ class Journal:
         now = self._clock()
         with self._writing():
             self._db.execute(
-                "UPDATE jobs SET request = NULL WHERE changed < ? AND request IS NOT NULL"
-                " AND entry NOT LIKE '%\"usage_pending\":true%'",
+                "UPDATE jobs SET request = NULL WHERE changed < ? AND request IS NOT NULL AND NOT held",
                 (now - REQUEST_KEPT,),
             )
             self._db.execute("DELETE FROM jobs WHERE changed < ?", (now - ROW_KEPT,))

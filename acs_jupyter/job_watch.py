@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .client import Client
 from .errors import AcsError, InvalidRequest, JobPending
-from .job_entry import SENDING, Entry, Shown, is_final, line, shortened
+from .job_entry import SENDING, Entry, Shown, expires, is_final, line, shortened
 from .job_rounds import Rounds
 from .job_terms import idempotency_key
 
@@ -229,6 +229,8 @@ class Watch:
                 self._rounds.unreachable(job, getattr(error, "retry_after", None))
         else:
             self._rounds.drop(job)
+            with contextlib.suppress(AcsError):
+                self.jobs.get(job)  # until when it is kept, and whether its usage is settled
 
     def _send_again(self, row: Row) -> None:
         request = self.jobs.notes.request_of(row)
@@ -269,8 +271,7 @@ def _may_be_sent_again(entry: Entry) -> bool:
 
 
 def _gone(entry: Entry) -> bool:
-    at = entry.result_expires_at or (entry.ended_at or entry.submitted_at) + FOUND_AGAIN_WITHIN
-    return at <= time.time()
+    return (expires(entry) or 0.0) <= time.time()
 
 
 _watches: dict[tuple[str, Secret, int], Watch] = {}
