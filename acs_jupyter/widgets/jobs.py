@@ -84,11 +84,11 @@ class JobWindow(anywidget.AnyWidget):
         if self.job is None:
             return
         if self._desk.result(self.job) is not None and self.job not in self._windows:
-            self.open(self.job)
+            self.show_result(self.job)
         if shown and not shown[0].entry.open:
             self._unsubscribe()
 
-    def open(self, job: str) -> None:
+    def show_result(self, job: str) -> None:
         """Show a job's completion in the window."""
         completion = self._desk.read(job)
         with self._lock:
@@ -130,9 +130,9 @@ class JobWindow(anywidget.AnyWidget):
             self._desk.in_background(intent.job, self._desk.cancel)
         elif isinstance(intent, OpenJob):
             if self._desk.result(intent.job) is not None:
-                self.open(intent.job)
+                self.show_result(intent.job)
             else:
-                self._desk.in_background(intent.job, self.open)
+                self._desk.in_background(intent.job, self.show_result)
 
 
 def _weakly(window: JobWindow) -> Callable[[], None]:
