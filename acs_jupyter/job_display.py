@@ -53,7 +53,11 @@ def show_window(watch: Watch, window: JobWindow) -> None:
     """Show a window and, below it, the copy that is read where no kernel is; both follow the jobs."""
     from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
-    display(window)
+    shown = (
+        window._repr_mimebundle_()
+    )  # not the window itself, which may display itself by this very function
+    data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+    display(data, raw=True, metadata=metadata)
     copy = display(_copy_of(_rows(watch, window.job)), raw=True, display_id=True)
     _Copy(watch, window.job, copy)
 

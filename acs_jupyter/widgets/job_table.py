@@ -58,7 +58,7 @@ def _browser_row(row: Shown) -> dict[str, Any]:
         "cancel": entry.open and entry.job is not None and not entry.cancel_requested,
         "read": entry.outcome == "succeeded",
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: _marked(value) for name, value in told.items() if value is not None}
 
 
 def _state(entry: Entry) -> str:
@@ -120,5 +120,12 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def _marked(value: Any) -> Any:
+    """A text whose invisible characters are named: they would steer the view around them."""
+    if not isinstance(value, str):
+        return value
+    return INVISIBLE.sub(lambda found: f"⟨{code_point(found.group())}⟩", value)
+
+
 def _text(text: str) -> str:
-    return escape(INVISIBLE.sub(lambda found: f"⟨{code_point(found.group())}⟩", text))
+    return escape(_marked(text))

@@ -25,6 +25,6 @@ export function countdown(expires: number | undefined, open: boolean, now: numbe
   const left = expires - now;
   if (left <= 0) return { text: open ? "due to expire" : "result gone", near: true };
   const near = left < NEAR_S;
-  const what = open ? "unrun in" : "result in";
-  return { text: `${what} ${span(left)}${near ? " (soon)" : ""}`, near };
+  const what = open ? "unrun" : "result";
+  return { text: `${near ? "soon: " : ""}in ${span(left)} (${what})`, near };
 }

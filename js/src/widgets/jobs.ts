@@ -37,6 +37,11 @@ interface Manager {
   create_view(model: unknown): Promise<View>;
 }
 
+interface Kernel {
+  isDisposed?: boolean;
+  status?: string;
+}
+
 const COLUMNS = ["State", "Job", "Age", "Expires", "Result", "Actions"];
 /** How long a button that asks the kernel stays asked for, when nothing comes of it. */
 const ASKED_MS = 10_000;
@@ -87,6 +92,7 @@ class RowView {
 
   constructor(
     public row: Row,
+    private readonly single: boolean,
     act: (view: RowView, what: "cancel" | "open" | "copy") => void,
   ) {
     const name = make("th", "acs-jobs-name");
@@ -130,11 +136,14 @@ class RowView {
       [this.open, this.below.hidden ? "Open" : "Close", "open"],
     ] as const) {
       say(button, this.asked === asked ? `${word}: asked…` : word);
-      button.hidden = button === this.cancel ? !this.row.cancel : !this.row.read;
       button.setAttribute("aria-label", `${word} ${name}`);
       // Not `disabled`: that would take the focus away from whoever pressed it.
       button.setAttribute("aria-disabled", String(!alive || this.asked === asked));
     }
+    this.cancel.hidden = !this.row.cancel;
+    // A cell's own completion stays open: closed, the copy for pages without a kernel would take its place.
+    this.open.hidden = !this.row.read || (this.single && this.revealed);
+    this.preview.hidden = this.preview.textContent === "" || this.revealed;
     this.open.setAttribute("aria-expanded", String(!this.below.hidden));
     this.copy.setAttribute("aria-label", `Copy the ids of ${name}`);
   }
@@ -222,7 +231,7 @@ function draw(model: AnyModel, el: HTMLElement, signal: AbortSignal): void {
       seen.add(row.n);
       let view = views.get(row.n);
       if (view === undefined) {
-        view = new RowView(row, act);
+        view = new RowView(row, single, act);
         views.set(row.n, view);
         if (!first) told.push(`${row.name}: ${row.state}`);
       } else if (view.row.state !== row.state) told.push(`${row.name}: ${row.words}`);
@@ -288,6 +297,7 @@ function draw(model: AnyModel, el: HTMLElement, signal: AbortSignal): void {
   model.on("comm_live_update", lost);
   changed();
   const clock = setInterval(() => {
+    if (isGone(model)) lost();
     if (root.isConnected && !document.hidden) tick();
   }, 1000);
   signal.addEventListener("abort", () => {
@@ -297,6 +307,14 @@ function draw(model: AnyModel, el: HTMLElement, signal: AbortSignal): void {
     model.off("comm_live_update", lost);
     root.remove();
   });
+}
+
+/** Whether the page knows that there is no kernel any more: it was shut down or died, and no comm says so. */
+function isGone(model: AnyModel): boolean {
+  const manager = model.widget_manager as { kernel?: Kernel | null } | undefined;
+  if (manager === undefined || !("kernel" in manager)) return false;
+  const { kernel } = manager;
+  return kernel === null || kernel === undefined || kernel.isDisposed === true || kernel.status === "dead";
 }
 
 async function embed(model: AnyModel, id: string, place: HTMLElement, signal: AbortSignal): Promise<boolean> {
