@@ -6,6 +6,7 @@ know requests or servers.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -68,13 +69,22 @@ class _Copy:
     def __init__(self, watch: Watch, job: str | None, handle: Any) -> None:
         self._watch, self._job, self._handle = watch, job, handle
         self._shown: Any = None
+        self._over = False
+        self._lock = threading.Lock()
         self._end: Callable[[], None] = watch.subscribe(self._changed)
         self._changed()
 
     def _changed(self) -> None:
+        with self._lock:  # the poller's thread and the cell's may both have news
+            if not self._over:
+                self._write()
+            if self._over:
+                self._end()
+
+    def _write(self) -> None:
         completion = self._watch.result(self._job) if self._job else None
         if completion is not None:
-            self._end()
+            self._over = True
             self._become(completion)
             return
         rows = _rows(self._watch, self._job)
@@ -82,8 +92,11 @@ class _Copy:
         if states != self._shown:
             self._shown = states
             self._handle.update(_copy_of(rows), raw=True)
-        if self._job and rows and not rows[0].entry.open:
-            self._end()
+        # A job that succeeded is over when its result has come too.
+        self._over = self._job is not None and [row.entry.outcome for row in rows] not in (
+            [None],
+            ["succeeded"],
+        )
 
     def _become(self, completion: Completion) -> None:
         from .record import record_of  # noqa: PLC0415  # packed at the end

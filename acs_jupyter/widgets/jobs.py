@@ -78,14 +78,14 @@ class JobWindow(anywidget.AnyWidget):
 
     def refresh(self) -> None:
         """Send the rows as they are now."""
-        shown = self._shown()
         with self._lock:
+            shown = self._shown()
             self.rows = json.dumps(browser_rows(shown), ensure_ascii=False, separators=(",", ":"))
         if self.job is None:
             return
         if self._desk.result(self.job) is not None and self.job not in self._windows:
             self.show_result(self.job)
-        if shown and not shown[0].entry.open:
+        if self.job in self._windows or [row.entry.outcome for row in shown] not in ([None], ["succeeded"]):
             self._unsubscribe()
 
     def show_result(self, job: str) -> None:
