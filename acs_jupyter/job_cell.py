@@ -6,6 +6,7 @@ Owns which of a cell's settings go into a job, and the order of submitting and s
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +16,10 @@ import msgspec
 
 from . import job_watch
 from .checks import beyond_job, job_too_large
-from .errors import InvalidRequest, JobPending, NotConfigured
+from .errors import AcsError, InvalidRequest, JobPending, NotConfigured
+from .folder import setting
 from .job_display import show_board, show_ended, show_job
+from .job_journal import FILE, VARIABLE
 from .job_terms import WAITING, idempotency_key
 from .wire import encode_request, request_fields
 
@@ -48,6 +51,11 @@ def run(
     watch = watch_of(notebook)
     handle = watch.submit(request, idempotency_key=asked.idempotency_key, tag=asked.tag)
     keep(handle)
+    if handle.instead_of is not None:
+        notebook.point_out(
+            f"note: the service has forgotten {handle.instead_of}, the job this cell had before; "
+            f"{handle.id} is a new, paid one."
+        )
     entry = handle.entry
     if entry is None or entry.state not in WAITING:
         try:
@@ -78,6 +86,23 @@ def command(notebook: Notebook, shell: Any, words: list[str]) -> Any:
     notebook.last = handle.completion()
     show_ended(shell, watch, handle, notebook.last)
     return None
+
+
+def pick_up(notebook: Notebook) -> None:
+    """At a kernel's first cell: follow what earlier kernels left unfinished, and say so. It costs no cell."""
+    path = setting(VARIABLE, FILE)
+    if path is None or not path.exists():
+        return
+    with contextlib.suppress(AcsError):
+        found = watch_of(notebook).pick_up()
+        if found:
+            jobs = "1 job" if found == 1 else f"{found} jobs"
+            notebook.point_out(f"note: {jobs} of earlier kernels had not ended; %acs jobs shows them.")
+
+
+def close() -> None:
+    """End all watches; the jobs go on."""
+    job_watch.close()
 
 
 def request_of(notebook: Notebook, prompt: str, options: CellOptions) -> CompletionRequest:

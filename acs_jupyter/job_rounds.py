@@ -26,9 +26,11 @@ class Rounds:
         self._pause = FIRST_PAUSE
         self._wake = threading.Condition()
 
-    def add(self, job: str) -> None:
-        """Ask about a job now, then again and again."""
+    def add(self, job: str, *, again: bool = False) -> None:
+        """Ask about a job now, then again and again. One that is here keeps its turn, unless ``again``."""
         with self._wake:
+            if job in self._due and not again:
+                return
             self._due[job] = self._clock()
             self._since.setdefault(job, self._clock())
             self._wake.notify_all()

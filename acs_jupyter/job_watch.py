@@ -20,7 +20,8 @@ from .client import Client
 from .errors import AcsError, InvalidRequest, JobPending
 from .job_entry import SENDING, Entry, Shown, expires, is_final, line, shortened
 from .job_rounds import Rounds
-from .job_terms import idempotency_key
+from .job_terms import WAITING
+from .job_terms import idempotency_key as key_of
 
 if TYPE_CHECKING:
     from .completion import Completion
@@ -33,15 +34,18 @@ FOUND_AGAIN_WITHIN = 24 * 3600.0
 PREVIEWS = 12
 """How many results of earlier kernels are read at once; the others when they are opened."""
 
+_CLOSING = 2.0
 _log = logging.getLogger(__name__)
 
 
 class JobHandle:
     """A submitted job. It needs no connection: it is found again by its id, or by the same request."""
 
-    def __init__(self, watch: Watch, job: str) -> None:
+    def __init__(self, watch: Watch, job: str, *, instead_of: str | None = None) -> None:
         self._watch = watch
         self.id = job
+        self.instead_of = instead_of
+        """The job this request had before, when the service has forgotten that and made a new one."""
 
     @property
     def entry(self) -> Entry | None:
@@ -119,13 +123,17 @@ class Watch:
     def submit(
         self, request: CompletionRequest, *, idempotency_key: str | None = None, tag: str | None = None
     ) -> JobHandle:
-        """Submit, or find the job this request has; returns at once. A found one is asked how it ended."""
-        self.pick_up(but=_key_of(request, idempotency_key, tag))
-        job = self.jobs.submit_request(request, idempotency_key=idempotency_key, tag=tag)
-        if self.entry(job.id) is None or job.id not in self._results:
+        """Submit, or find the job this request has; returns at once, and the poller asks how it ends."""
+        key = idempotency_key if idempotency_key is not None else key_of(request, tag)
+        self.pick_up(but=key)
+        before = {row.number: row.entry.job for row in self.jobs.notes.rows() if row.entry.key == key}
+        job = self.jobs.submit_request(request, idempotency_key=key, tag=tag)
+        if job.id not in self._results:
             self._errors.pop(job.id, None)
             self._follow(job.id)
-        return JobHandle(self, job.id)
+        after = next((row.number for row in self.jobs.notes.rows() if row.entry.job == job.id), None)
+        instead_of = before.get(after) if after is not None else None
+        return JobHandle(self, job.id, instead_of=instead_of if instead_of != job.id else None)
 
     def read(self, job: str) -> Completion:
         """What a job gave, asked for now unless it is known. Raises as :meth:`JobHandle.completion`."""
@@ -161,33 +169,39 @@ class Watch:
     def cancel(self, job: str) -> None:
         """Cancel a job, now."""
         try:
-            self.jobs.cancel(job)
+            state = self.jobs.cancel(job).status
         finally:
-            self._follow(job)
             self._tell()
+        self._follow(job, now=state not in WAITING)
 
-    def pick_up(self, but: str | None = None) -> None:
-        """Follow what earlier kernels left unfinished; once. ``but``: a key that is about to be submitted anyway."""
+    def pick_up(self, but: str | None = None) -> int:
+        """Follow what earlier kernels left unfinished, once; how many. ``but``: a key about to be submitted anyway."""
         if self._picked_up:
-            return
+            return 0
         self._picked_up = True
-        finished = 0
+        unfinished = finished = 0
         for row in self.jobs.notes.rows():
             entry = row.entry
             if entry.job is not None and entry.open:
+                unfinished += 1
                 self._follow(entry.job)
             elif entry.job is not None and entry.outcome == "succeeded" and not _gone(entry):
                 finished += 1
                 if finished <= PREVIEWS:
                     self._follow(entry.job)
             elif entry.open and entry.key != but and _may_be_sent_again(entry):
+                unfinished += 1
                 self._in_background(partial(self._send_again, row))
+        return unfinished
 
     def close(self) -> None:
         """Ask no more. The jobs go on."""
         self._closed = True
         self._rounds.wake()
         self._listeners.clear()
+        self.client.close()  # ends a question under way
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_CLOSING)
 
     def in_background(self, job: str, what: Callable[[str], object]) -> None:
         """Do something that asks the server, without holding up the caller; what goes wrong is noted at the job."""
@@ -195,8 +209,9 @@ class Watch:
 
     # -- the poller -------------------------------------------------------------------------------
 
-    def _follow(self, job: str) -> None:
-        self._rounds.add(job)
+    def _follow(self, job: str, *, now: bool = False) -> None:
+        """Ask about a job until it has ended. One that is followed already keeps its turn, unless it has news now."""
+        self._rounds.add(job, again=now)
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._serve, name="acs-jobs", daemon=True)
             self._thread.start()
@@ -209,13 +224,15 @@ class Watch:
             try:
                 self._ask(job)
             except Exception:  # noqa: BLE001 - the others are still to be asked about
+                if self._closed:
+                    return
                 _log.warning("asking about a job failed", exc_info=True)
                 self._rounds.unreachable(job)
             self._tell()
 
     def _ask(self, job: str) -> None:
         try:
-            self._results[job] = self.jobs.result(job, retries=0)
+            self._results[job] = self.jobs.result(job)
         except JobPending as error:
             if not error.state:
                 with contextlib.suppress(AcsError):
@@ -260,10 +277,6 @@ class Watch:
     def _preview(self, row: Row) -> str | None:
         completion = self._results.get(row.entry.job or "")
         return None if completion is None else shortened(completion.text)
-
-
-def _key_of(request: CompletionRequest, given: str | None, tag: str | None) -> str:
-    return given if given is not None else idempotency_key(request, tag)
 
 
 def _may_be_sent_again(entry: Entry) -> bool:

@@ -82,18 +82,10 @@ class _Board:
     ) -> Operation:
         return submission(request, key, tag, deadline=_seconds(deadline), **self._options)
 
-    def _outcome(
-        self,
-        job: Job | str,
-        *,
-        once: bool,
-        deadline: float | None = None,
-        retries: int | None = None,
-    ) -> Outcome:
+    def _outcome(self, job: Job | str, *, once: bool, deadline: float | None = None) -> Outcome:
         job_id = job if isinstance(job, str) else job.id
         known = self._jobs.get(job_id) if isinstance(job, str) else job
-        if retries is None:
-            retries = self._connection.retries if once else max(POLL_FAILURES, self._connection.retries)
+        retries = self._connection.retries if once else max(POLL_FAILURES, self._connection.retries)
         return Outcome(_checked(job_id), job=known, once=once, deadline=_seconds(deadline), retries=retries)
 
     def _told(self, flow: Operation) -> Job:
@@ -200,11 +192,9 @@ class Jobs(_Board):
         self._carry(flow)
         return self._looked_up(flow)
 
-    def result(
-        self, job: Job | str, *, session: Session | None = None, retries: int | None = None
-    ) -> Completion:
+    def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """What a job gave; raises its outcome when that is an error, :class:`JobPending` when there is none yet."""
-        flow = self._outcome(job, once=True, retries=retries)
+        flow = self._outcome(job, once=True)
         self._carry(flow)
         return self._completed(flow, session)
 
@@ -281,11 +271,9 @@ class AsyncJobs(_Board):
         await self._carry(flow)
         return self._looked_up(flow)
 
-    async def result(
-        self, job: Job | str, *, session: Session | None = None, retries: int | None = None
-    ) -> Completion:
+    async def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """See :meth:`Jobs.result`."""
-        flow = self._outcome(job, once=True, retries=retries)
+        flow = self._outcome(job, once=True)
         await self._carry(flow)
         return self._completed(flow, session)
 

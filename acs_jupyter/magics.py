@@ -57,6 +57,7 @@ class AcsMagics(Magics):
             if getattr(self, name) is not None:
                 self.notebook.defaults[name] = getattr(self, name)
         self._running: list[str] = []
+        self._looked_for_jobs = False
 
     # -- the magics -------------------------------------------------------------------------------
 
@@ -75,6 +76,7 @@ class AcsMagics(Magics):
             if options.dry:
                 print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
                 return
+            self._pick_up_jobs()
             self.notebook.run(prompt, options, self._keeper(options))
 
     @no_var_expand
@@ -97,6 +99,13 @@ class AcsMagics(Magics):
         from .job_cell import run  # noqa: PLC0415  # jobs load with the first one
 
         run(self.notebook, self.shell, prompt, options, keep=self._keep_job(options))
+
+    def _pick_up_jobs(self) -> None:
+        if not self._looked_for_jobs:
+            self._looked_for_jobs = True
+            from .job_cell import pick_up  # noqa: PLC0415  # jobs load with the first cell
+
+            pick_up(self.notebook)
 
     def _jobs(self, rest: str) -> Any:
         from .job_cell import command  # noqa: PLC0415  # jobs load with the first one
@@ -292,3 +301,5 @@ def unload(shell: InteractiveShell) -> None:
     shell.events.unregister("pre_run_cell", magics.before_cell)
     shell.events.unregister("post_run_cell", magics.after_cell)
     magics.notebook.close()
+    if "acs_jupyter.job_cell" in sys.modules:
+        sys.modules["acs_jupyter.job_cell"].close()

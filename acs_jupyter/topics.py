@@ -68,7 +68,7 @@ def _options() -> str:
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["jobs", "options", "prompt", "result"]
+    return ["options", "prompt", "result", "jobs"]
 
 
 def text(topic: str) -> tuple[str, bool]:

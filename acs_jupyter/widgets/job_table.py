@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 _STYLE = """
 .acs-jobs-static{font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);
 color:var(--jp-content-font-color1,inherit)}
-.acs-jobs-static table{border-collapse:collapse;width:100%}
-.acs-jobs-static th,.acs-jobs-static td{text-align:left;vertical-align:top;padding:3px 10px 3px 0;
-border-bottom:1px solid rgba(128,128,128,.35)}
-.acs-jobs-static code{overflow-wrap:anywhere}
+.acs-jobs-static.acs-jobs-static table{border-collapse:collapse;width:100%;margin:0;font-size:12px}
+.acs-jobs-static caption{text-align:left;padding:0 0 4px;opacity:.75}
+.acs-jobs-static.acs-jobs-static :is(th,td){vertical-align:top;padding:3px 12px 3px 0;max-width:none;
+border-bottom:1px solid rgba(128,128,128,.35);font-weight:400;overflow-wrap:anywhere}
+.acs-jobs-static.acs-jobs-static tr{background:none}
 .jp-OutputArea:has(.acs-jobs) .acs-jobs-static{display:none}
-.jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-jobs-static):not(:has(.acs-jobs))
-{display:none}
+.jp-OutputArea-child:has(+ .jp-OutputArea-child .acs-jobs-static):not(:has(.acs-jobs)){display:none}
 """.strip()
 
+_LEFT = ' style="text-align:left"'
+"""In the tag, since an untrusted page drops the style sheet and its own rules align to the right."""
 _HEAD = ("State", "Job", "Submitted", "Prompt", "Result")
 
 
@@ -80,7 +82,7 @@ def static_html(rows: Sequence[Shown], now: float) -> str:
     """A table of the jobs as they were at ``now``; it hides itself where a live board shows them."""
     parts = [f'<style>\n{_STYLE}\n</style><div class="acs-jobs-static">']
     if rows:
-        head = "".join(f'<th scope="col">{name}</th>' for name in _HEAD)
+        head = "".join(f'<th scope="col"{_LEFT}>{name}</th>' for name in _HEAD)
         caption = f"Completion jobs as they stood at {_moment(now)}"
         parts.append(f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>")
         parts += [_static_row(row, now) for row in rows]
@@ -105,7 +107,7 @@ def _static_row(row: Shown, now: float) -> str:
         entry.prompt + (f" (tag {entry.tag})" if entry.tag else ""),
         result,
     )
-    return "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td{_LEFT}>{_text(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _until(entry: Entry, now: float) -> str:

@@ -99,9 +99,10 @@ class JobWindow(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the window and those it opened; the jobs go on."""
-        self._unsubscribe()
-        for window in self._windows.values():
-            window.close()
+        if hasattr(self, "_unsubscribe"):  # also called for one that could not be made
+            self._unsubscribe()
+            for window in self._windows.values():
+                window.close()
         super().close()
 
     def __repr__(self) -> str:
