@@ -13,7 +13,7 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 FLOORS = [
     {"errors.base"},
     {"errors.refusals", "errors.breakdowns"},
-    {"_version", "errors", "wire", "sse", "varints", "secret"},
+    {"_version", "errors", "wire", "sse", "varints", "secret", "processes"},
     {"folder"},
     {"checks", "failures", "events", "intents", "template", "boundary"},
     {"tree"},
@@ -134,7 +134,7 @@ def test_rooms_import_only_from_floors_below() -> None:
 
 
 def test_server_and_client_meet_only_in_the_vocabulary() -> None:
-    meeting = {".wire", ".errors", ".checks", "._version", ".sse"}
+    meeting = {".wire", ".errors", ".checks", "._version", ".sse", ".processes"}
     for module in MODULES:
         if module.startswith("local/"):
             outward = {

@@ -178,9 +178,9 @@ def test_in_the_dark_and_without_a_kernel(browser: Browser, tmp_path: Path, serv
         assert "running" in static.inner_text()
         assert EVIL in static.inner_text()
         assert static.locator("img, script").count() == 0
-        assert nb.output(BOARD).get_by_text("Error displaying widget").count() == 0 or not (
-            nb.output(BOARD).get_by_text("Error displaying widget").first.is_visible()
-        )
+        page.wait_for_timeout(1500)  # by now JupyterLab has given up on the widgets
+        for cell in (SLOW, EVIL_CELL, BOARD):
+            assert "widget" not in nb.output(cell).inner_text()
         assert nb.output(EVIL_CELL).locator(".acs-static pre").first.text_content().startswith(EVIL)
         shoot(page, "jobs-dark-saved")
         page.close()
