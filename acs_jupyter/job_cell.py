@@ -49,7 +49,11 @@ def run(
     notebook.last_prompt = (prompt, options)
     notebook.point_out_notes(prompt, request)
     watch = watch_of(notebook)
-    handle = watch.submit(request, idempotency_key=asked.idempotency_key, tag=asked.tag)
+    try:
+        handle = watch.submit(request, idempotency_key=asked.idempotency_key, tag=asked.tag)
+    except KeyboardInterrupt:
+        notebook.point_out("note: the job may be there already; the same cell finds it and pays once.")
+        raise
     keep(handle)
     if handle.instead_of is not None:
         notebook.point_out(
