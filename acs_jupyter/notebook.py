@@ -135,7 +135,7 @@ class Notebook:
         if self._models is None or refresh:
             from .client import Client  # noqa: PLC0415  # httpx loads with the first request
 
-            base, key = self.where()
+            base, key = self._where()
             with Client(base, key) as client:
                 self._models = client.models()
         return self._models
@@ -175,11 +175,14 @@ class Notebook:
 
     def where(self) -> tuple[str, Secret]:
         """The server that is talked to, and the key; either may be empty."""
+        return self._where()
+
+    def _where(self) -> tuple[str, Secret]:
         key = self.api_key or Secret(os.environ.get("ACS_API_KEY", ""))
         return key.redact(self.base_url or os.environ.get("ACS_API_BASE") or ""), key
 
     def _connected(self) -> Pump:
-        base, key = self.where()
+        base, key = self._where()
         if not base or not key:
             raise NotConfigured("No server is set.")
         from .client import AsyncClient  # noqa: PLC0415  # httpx loads with the first request
