@@ -55,6 +55,10 @@ def run(
         notebook.point_out("note: the job may be there already; the same cell finds it and pays once.")
         raise
     keep(handle)
+    if handle.found and notebook.show_notes:
+        notebook.point_out(
+            f"note: found {handle.id}, which this very request has already; nothing new is paid for."
+        )
     if handle.instead_of is not None:
         notebook.point_out(
             f"note: the service has forgotten {handle.instead_of}, the job this cell had before; "

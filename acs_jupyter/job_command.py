@@ -96,7 +96,8 @@ def _run(client: Client, args: argparse.Namespace) -> None:
         **fields,
     )
     if not args.json:
-        print(f"job {job.id}: {job.status}", file=sys.stderr, flush=True)
+        found = " (found: this request has it already)" if job.found else ""
+        print(f"job {job.id}: {job.status}{found}", file=sys.stderr, flush=True)
     left = None if end is None else max(0.0, end - time.monotonic())
     _print(client.jobs.wait(job, left), args.json)
 

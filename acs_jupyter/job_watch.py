@@ -41,9 +41,13 @@ _log = logging.getLogger(__name__)
 class JobHandle:
     """A submitted job. It needs no connection: it is found again by its id, or by the same request."""
 
-    def __init__(self, watch: Watch, job: str, *, instead_of: str | None = None) -> None:
+    def __init__(
+        self, watch: Watch, job: str, *, found: bool | None = None, instead_of: str | None = None
+    ) -> None:
         self._watch = watch
         self.id = job
+        self.found = found
+        """Whether it had been there before it was submitted."""
         self.instead_of = instead_of
         """The job this request had before, when the service has forgotten that and made a new one."""
 
@@ -133,7 +137,9 @@ class Watch:
             self._follow(job.id)
         after = next((row.number for row in self.jobs.notes.rows() if row.entry.job == job.id), None)
         instead_of = before.get(after) if after is not None else None
-        return JobHandle(self, job.id, instead_of=instead_of if instead_of != job.id else None)
+        return JobHandle(
+            self, job.id, found=job.found, instead_of=instead_of if instead_of != job.id else None
+        )
 
     def read(self, job: str) -> Completion:
         """What a job gave, asked for now unless it is known. Raises as :meth:`JobHandle.completion`."""

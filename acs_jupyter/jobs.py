@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import msgspec
 
 from .completion import Completion
 from .connection import reason_of
@@ -179,7 +180,7 @@ class Jobs(_Board):
         flow = self._submission(request, idempotency_key, tag, deadline)
         with self._held(request, flow), self._written_down(request, flow, tag):
             self._carry(flow)
-        return self._told(flow)
+        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
 
     def get(self, job: Job | str) -> Job:
         """How a job stands. That it stands well does not say that it succeeded: :meth:`result` does."""
@@ -258,7 +259,7 @@ class AsyncJobs(_Board):
         flow = self._submission(request, idempotency_key, tag, deadline)
         with self._held(request, flow), self._written_down(request, flow, tag):
             await self._carry(flow)
-        return self._told(flow)
+        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
 
     async def get(self, job: Job | str) -> Job:
         """See :meth:`Jobs.get`."""

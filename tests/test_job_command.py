@@ -52,6 +52,8 @@ def test_run_prints_the_text_and_finds_its_job_again(scripted_server: Running) -
     assert first.stdout == second.stdout == "é <b>\r\n🦊 ".encode()
     assert first.stderr.splitlines()[0].startswith(b"job job_")
     assert first.stderr.splitlines()[0].split(b":")[0] == second.stderr.splitlines()[0].split(b":")[0]
+    assert b"(found: this request has it already)" in second.stderr
+    assert b"found" not in first.stderr
     third = submit(scripted_server, say, "--tag", "other", tokens=40)
     assert third.stderr.splitlines()[0].split(b":")[0] != first.stderr.splitlines()[0].split(b":")[0]
 

@@ -269,6 +269,8 @@ def test_a_cell_is_submitted_once(shell: Shell, jobs: JobServer) -> None:  # noq
     text = shell["job"].wait(20).text
     mine = shell["job"].id
     again = shell.run("%%acs --job -o job --max-tokens 6\nOnce upon a time")
+    assert f"note: found {mine}, which this very request has already; nothing new is paid for." in again.out
+    assert "found" not in first.out
     assert f"job {mine}: succeeded" in again.out
     assert again.out.rstrip("\n").endswith(text.rstrip("\n"))
     assert shell["job"].id == mine
