@@ -24,6 +24,7 @@ from .job_terms import WAITING, idempotency_key
 from .wire import encode_request, request_fields
 
 if TYPE_CHECKING:
+    from .completion import Completion
     from .job_watch import JobHandle, Watch
     from .notebook import Notebook
     from .options import CellOptions
@@ -55,25 +56,32 @@ def run(
         notebook.point_out("note: the job may be there already; the same cell finds it and pays once.")
         raise
     keep(handle)
-    if handle.found and notebook.show_notes:
-        notebook.point_out(
-            f"note: found {handle.id}, which this very request has already; nothing new is paid for."
-        )
     if handle.instead_of is not None:
         notebook.point_out(
             f"note: the service has forgotten {handle.instead_of}, the job this cell had before; "
             f"{handle.id} is a new, paid one."
         )
+    completion = _if_ended(handle)
+    if handle.found and notebook.show_notes:
+        notebook.point_out(
+            f"note: found {handle.id}, which this very request has already; nothing new is paid for."
+        )
+    if completion is None:
+        show_job(shell, watch, handle)
+    else:
+        notebook.last = completion
+        show_ended(shell, handle, completion)
+
+
+def _if_ended(handle: JobHandle) -> Completion | None:
+    """What a job gave, if it has ended; raises its outcome when that is an error."""
     entry = handle.entry
-    if entry is None or entry.state not in WAITING:
-        try:
-            notebook.last = handle.completion()
-        except JobPending:
-            pass  # its state is a word of the server's that nobody knows yet
-        else:
-            show_ended(shell, watch, handle, notebook.last)
-            return
-    show_job(shell, watch, handle)
+    if entry is not None and entry.state in WAITING:
+        return None
+    try:
+        return handle.completion()
+    except JobPending:  # its state is a word of the server's that nobody knows yet
+        return None
 
 
 def command(notebook: Notebook, shell: Any, words: list[str]) -> Any:
@@ -92,7 +100,7 @@ def command(notebook: Notebook, shell: Any, words: list[str]) -> Any:
         raise InvalidRequest("%acs jobs takes nothing, a job's id, or `cancel` and a job's id.")
     handle = watch.handle(words[0])
     notebook.last = handle.completion()
-    show_ended(shell, watch, handle, notebook.last)
+    show_ended(shell, handle, notebook.last)
     return None
 
 

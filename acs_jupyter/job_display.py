@@ -29,7 +29,7 @@ def show_job(shell: Any, watch: Watch, handle: JobHandle) -> None:
     show_window(watch, window_on(watch, job=handle.id))
 
 
-def show_ended(shell: Any, watch: Watch, handle: JobHandle, completion: Completion) -> None:
+def show_ended(shell: Any, handle: JobHandle, completion: Completion) -> None:
     """Show a job that has ended well: its line, and the completion as a copy that is saved with the notebook."""
     print(handle)
     show_copy(shell, completion)
