@@ -210,7 +210,9 @@ def test_a_journal_that_cannot_be_used_costs_no_job(
 
 def test_switched_off_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACS_JOURNAL", "off")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
     with (
         Player([whole({"id": "j1", "status": "queued"}, "202 Accepted")]) as server,
         Client(server.base, KEY) as c,
@@ -219,7 +221,7 @@ def test_switched_off_nothing_is_written(tmp_path: Path, monkeypatch: pytest.Mon
             warnings.simplefilter("error")
             c.jobs.submit("x", **ASK)
         assert [row.entry.job for row in c.jobs.notes.rows()] == ["j1"]
-    assert list(tmp_path.iterdir()) == []
+    assert list(home.iterdir()) == []
     monkeypatch.setenv("ACS_JOURNAL", "")
     assert setting("ACS_JOURNAL", "jobs.sqlite3") == user_folder() / "jobs.sqlite3"
 
