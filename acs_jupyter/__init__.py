@@ -19,9 +19,11 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
+    from .distribution import Distribution, Distributions
     from .errors import AcsError
     from .job_board import JobBoard
     from .record import load
+    from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
 
 _HOMES = {
@@ -30,10 +32,18 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "Distribution": "distribution",
+    "Distributions": "distribution",
     "JobBoard": "job_board",
     "Session": "session",
     "Token": "completion",
+    "choose": "scoring",
+    "distributions": "scoring",
     "load": "record",
+    "logprob": "scoring",
+    "perplexity": "scoring",
+    "score": "scoring",
+    "score_async": "scoring",
 }
 
 __all__ = [
@@ -42,12 +52,20 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "Distribution",
+    "Distributions",
     "JobBoard",
     "Session",
     "Token",
     "__version__",
+    "choose",
+    "distributions",
     "load",
     "load_ipython_extension",
+    "logprob",
+    "perplexity",
+    "score",
+    "score_async",
     "unload_ipython_extension",
 ]
 
