@@ -25,7 +25,8 @@ from .wire import encode_request, request_fields
 
 if TYPE_CHECKING:
     from .completion import Completion
-    from .job_watch import JobHandle, Watch
+    from .job_handle import JobHandle
+    from .job_watch import Watch
     from .notebook import Notebook
     from .options import CellOptions
     from .wire import CompletionRequest

@@ -17,7 +17,8 @@ from .widgets.job_table import plain_text, static_html
 
 if TYPE_CHECKING:
     from .completion import Completion
-    from .job_watch import JobHandle, Watch
+    from .job_handle import JobHandle
+    from .job_watch import Watch
     from .widgets.jobs import JobWindow
 
 

@@ -25,7 +25,7 @@ FLOORS = [
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
     {"score_values"},
     {"score_steps", "connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
-    {"jobs", "widgets.job_table"},
+    {"jobs", "widgets.job_table", "job_handle"},
     {"client", "widgets.live"},
     {"pump", "replay", "job_watch", "widgets.jobs", "scoring"},
     {"notebook"},
