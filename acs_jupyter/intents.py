@@ -27,7 +27,19 @@ class Resync(Intent, frozen=True):
     seen: int = 0
 
 
-AnyIntent = Cancel | Resync
+class CancelJob(Intent, frozen=True):
+    """Cancel a completion job."""
+
+    job: str
+
+
+class OpenJob(Intent, frozen=True):
+    """Show what a completion job gave."""
+
+    job: str
+
+
+AnyIntent = Cancel | Resync | CancelJob | OpenJob
 
 
 def decode_intent(content: Any) -> AnyIntent:

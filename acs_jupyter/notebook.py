@@ -64,10 +64,14 @@ class Notebook:
         pump = self._connected()
         request = self.request(prompt, options)
         self.last_prompt = (prompt, options)
+        self.point_out_notes(prompt, request)
+        return self._shown(pump, request, options, keep)
+
+    def point_out_notes(self, prompt: str, request: CompletionRequest) -> None:
+        """Say what a prompt's boundaries may do, unless that is switched off."""
         if self.show_notes:
             for note in notes(prompt, add_special_tokens=request.add_special_tokens is not False):
                 self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
-        return self._shown(pump, request, options, keep)
 
     def _shown(
         self, pump: Pump, request: CompletionRequest, options: CellOptions, keep: Callable[[Completion], None]
@@ -168,6 +172,10 @@ class Notebook:
             else:
                 os.environ[name] = value
         self._environment.clear()
+
+    def where(self) -> tuple[str, Secret]:
+        """The server that is talked to, and the key; either may be empty."""
+        return self._where()
 
     def _where(self) -> tuple[str, Secret]:
         key = self.api_key or Secret(os.environ.get("ACS_API_KEY", ""))
