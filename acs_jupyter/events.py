@@ -40,12 +40,17 @@ class RunOpened(Event, frozen=True):
 class Origin(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where a branch leaves another node: it keeps that node's first ``tokens`` tokens, then goes on with ``text``.
 
-    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept.
+    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept. ``exact``: it was sent as
+    token ids; ``seam`` is then the first kept token (from 0) that the server does not read as the model wrote it, and
+    ``cost`` the tokens that finding the ids has cost.
     """
 
     node: str
     tokens: int = 0
     text: str = ""
+    exact: bool = False
+    seam: int | None = None
+    cost: int = 0
 
 
 class NodeOpened(Event, frozen=True):

@@ -12,7 +12,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..branching import descendants
 from .reading import INVISIBLE, Piece, align, code_point, level_of, percent, quoted, ranked
+from .roads import branch_name, leaving_words, seam_words, source_name
 from .words import clamp_words, error_words, figures, finish_words, model_name, outcome_words
 
 if TYPE_CHECKING:
@@ -82,14 +84,16 @@ def static_html(session: Session, run: str, *, beside_window: bool = False) -> s
     for name, line in (*lines, ("acs-line", _status(session, here))):
         if line:
             parts.append(f'<div class="{name}">{_text(line)}</div>')
+    parts += _branches(session, run)
     parts.append("</div>")
     return "".join(parts)
 
 
 def plain_text(session: Session, run: str) -> str:
-    """The text of a run: of one choice exactly as it came, of several each under a line that names it."""
+    """The text of a run: of one choice exactly as it came, of several, and of branches, each under its name."""
     nodes = [session.nodes[node] for node in session.runs[run].nodes]
-    if len(nodes) == 1:
+    branches = descendants(session, run)
+    if len(nodes) == 1 and not branches:
         return nodes[0].text
     several = _prompts(nodes) > 1
     blocks = []
@@ -97,6 +101,9 @@ def plain_text(session: Session, run: str) -> str:
         for place, node in enumerate(choices, start=1):
             name = f"prompt {number} ({_label(session, prompt)}), " if several and prompt else ""
             blocks.append(f"--- {name}continuation {place} of {len(choices)} ---\n{node.text}")
+    for branch in branches:
+        text = session.nodes[session.runs[branch].nodes[0]].text
+        blocks.append(f"--- {_branch_line(session, branch)} ---\n{text}")
     return "\n".join(blocks)
 
 
@@ -106,6 +113,38 @@ def mimebundle(session: Session, run: str) -> dict[str, str]:
         "text/plain": plain_text(session, run),
         "text/html": static_html(session, run, beside_window=True),
     }
+
+
+def _branches(session: Session, run: str) -> Iterator[str]:
+    """Each branch under its name: what it kept as plain text, what was sampled on with its titles."""
+    branches = descendants(session, run)
+    if not branches:
+        return
+    yield '<div class="acs-grid" style="margin-top:10px">'
+    for branch in branches:
+        here = session.runs[branch]
+        node = session.nodes[here.nodes[0]]
+        pieces = align(node.text, node.tokens)
+        kept = [
+            piece for piece in pieces if 0 <= piece.last < node.kept - bool(node.origin and node.origin.text)
+        ]
+        lead = _text("".join(piece.text for piece in kept))
+        body = "".join(_piece(node, piece) for piece in pieces[len(kept) :])
+        yield f'<div><div class="acs-name">{_text(_branch_line(session, branch))}</div>'
+        yield f'<pre style="white-space:pre-wrap;word-break:normal"><span style="opacity:.65">{lead}</span>{body}</pre>'
+        for name, line in (
+            ("acs-line acs-error", error_words(here)),
+            ("acs-line", clamp_words(here)),
+            ("acs-line", f"{_status(session, here)} · {seam_words(session, branch)}"),
+        ):
+            if line:
+                yield f'<div class="{name}">{_text(line)}</div>'
+        yield "</div>"
+    yield "</div>"
+
+
+def _branch_line(session: Session, branch: str) -> str:
+    return f"{branch_name(session, branch)}, from {source_name(session, branch)}: {leaving_words(session, branch)}"
 
 
 def _by_prompt(nodes: list[Node]) -> Iterator[tuple[str | None, list[Node]]]:
