@@ -17,6 +17,10 @@ export interface Origin {
   node: string;
   tokens?: number;
   text?: string;
+  /** It was sent as token ids; `seam`: the first kept token that the server reads otherwise; `cost`: tokens spent to find them. */
+  exact?: boolean;
+  seam?: number | null;
+  cost?: number;
 }
 
 export type Event =

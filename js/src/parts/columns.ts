@@ -15,6 +15,7 @@ const LABEL = 90;
 const LEAD = 240;
 export interface Column {
   id: string;
+  section: HTMLElement;
   text: TokenText;
   strip: Strip;
   follower: Follower;
@@ -41,6 +42,7 @@ export class Columns {
   #overflows = false;
   /** Whether the run was still coming when last looked at; a text that is shown complete starts at its beginning. */
   #coming = false;
+  #beside = false;
 
   constructor(
     readonly showPrompt: boolean,
@@ -61,6 +63,12 @@ export class Columns {
     return [...this.#columns.values()];
   }
 
+  /** Other runs stand beside this one: its texts keep to boxes. */
+  beside(): void {
+    this.#beside = true;
+    for (const { text } of this.all) text.element.classList.add("acs-boxed");
+  }
+
   /** Bring each column up to its node, by `draw`; a column that is at its end stays there while the run goes on. */
   update(state: State, run: RunState, draw: (column: Column, node: NodeState) => void): void {
     this.#coming ||= run.outcome === "open";
@@ -71,7 +79,7 @@ export class Columns {
       const before = column.text.tokens.length;
       draw(column, node);
       const long = column.strip.update(node);
-      if (long || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
+      if (long || this.#beside || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
       if (this.#coming && column.text.tokens.length > before) column.follower.came(run.outcome === "open");
     }
     this.#coming = run.outcome === "open";
@@ -114,7 +122,7 @@ export class Columns {
     const strip = new Strip(text, several ? `, continuation ${place}` : "", this.signal);
     section.append(strip.element, text.element, finish);
     const follower = new Follower(text.element, (top) => this.#together.put(text.element, top), this.signal);
-    const column = { id: node.id, text, strip, follower, finish };
+    const column = { id: node.id, section, text, strip, follower, finish };
     const group = this.#groupOf(state, run, node, prompt);
     group.element.append(section);
     group.columns.push(column);

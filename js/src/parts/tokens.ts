@@ -5,6 +5,7 @@
  */
 import type { NodeState } from "../state";
 import { level } from "./colour";
+import { isPut } from "./description";
 import { make } from "./dom";
 import { fill } from "./invisible";
 import { Aligner, STEERING, type Piece } from "./text";
@@ -90,6 +91,11 @@ export class TokenText {
     return this.#entries[place]?.piece;
   }
 
+  /** The element of a node's token. */
+  elementOf(token: number): HTMLElement | undefined {
+    return this.#entries.find(({ piece }) => piece.first <= token && token <= piece.last)?.span;
+  }
+
   /** Whether the continuations part at this token. */
   partsAt(place: number): boolean {
     return place === this.#parting;
@@ -139,6 +145,9 @@ export class TokenText {
     let base = "acs-t";
     if (piece.last > piece.first) base += " acs-joined";
     if (echo) base += " acs-echo";
+    if (piece.first < node.kept) base += isPut(node, piece.last) ? " acs-put" : " acs-kept";
+    const seam = node.origin?.seam ?? null;
+    if (seam !== null && piece.first <= seam && seam <= piece.last) base += " acs-seam";
     if (STEERING.test(piece.text)) base += " acs-steering";
     if (/^ +$/.test(piece.text)) base += " acs-space";
     fill(span, piece.text);
