@@ -13,16 +13,18 @@ from typing import Any
 from .branching import plan
 from .connection import streamed_if_possible
 from .errors import AcsError
-from .events import Origin
-from .intents import AnyIntent, Branching, Cancel, Edit, Fork, Resample
+from .events import Origin, SeamSought
+from .intents import AnyIntent, Branching, Cancel, Edit, Fork, Locate, Resample
 from .pump import Handle, Pump
 from .session import Fork as Plan
 from .session import Session
-from .token_ids import Found, Unknown, found, probes, scoring_fields
+from .token_ids import Found, Unknown, differing, found, probes, scoring_fields
 from .wire import request_fields
 
 Tell = Callable[[str], None]
 """Takes one line for whoever asked; ``""`` takes back the last one."""
+
+_NONE, _NOWHERE, _STOPPED = "No branch was begun.", "Where is not known.", "It was stopped."
 
 
 class Grower:
@@ -51,6 +53,8 @@ class Grower:
         elif isinstance(intent, (Fork, Resample, Edit)):
             tell("")
             _telling(tell, lambda: self._begin(intent, tell))
+        elif isinstance(intent, Locate):
+            _telling(tell, lambda: self._locate(intent.node, tell), _NOWHERE)
 
     def _stop(self, run: str | None) -> None:
         with self._lock:
@@ -82,48 +86,80 @@ class Grower:
         else:
             tell(_refusal(handle.failure))
 
+    def _score(self, prompts: list[str], like: dict[str, Any], then: Callable[[Handle], None]) -> None:
+        """Ask how the server reads texts. The answer stands in a session of its own: it is no continuation."""
+        pump = self._pump()
+        pump.start(pump.client.request(**scoring_fields(prompts, like)), Session()).detach(then)
+
     # -- by token ids -----------------------------------------------------------------------------
 
     def _recover(self, made: Plan, intent: Fork | Resample, tell: Tell) -> None:
         after = intent.text if isinstance(intent, Fork) else ""
         text = str(made.request.prompt)
         text = text[: len(text) - len(after)]
-        asked = probes(text, after)
-        pump = self._pump()
-        request = pump.client.request(**scoring_fields(asked, made.request.model))
         tell("Asking for the token ids of the text …")
-        pump.start(request, Session()).detach(
-            lambda handle: _telling(tell, lambda: self._recovered(handle, made, intent, (text, after), tell))
+        self._score(
+            probes(text, after),
+            request_fields(made.request),
+            lambda handle: _telling(tell, lambda: self._recovered(handle, made, intent, (text, after), tell)),
         )
 
     def _recovered(
         self, handle: Handle, made: Plan, intent: Fork | Resample, texts: tuple[str, str], tell: Tell
     ) -> None:
-        scored = handle.completion
-        if scored.outcome != "done" or made.origin is None:
-            failed = scored.error
-            raise Unknown(f"{failed['code']}: {failed['message']}" if failed else _refusal(handle.failure))
-        scores = [handle.session.nodes[node].scores or [] for node in handle.session.roots]
+        assert made.origin is not None  # every branch of a continuation has one
         written = self.session.nodes[intent.node].tokens[: intent.token]
-        ids: Found = found(*texts, scores, written)
+        ids: Found = found(*texts, _scores(handle), written)
         origin = Origin(
             made.origin.node,
             made.origin.tokens,
             made.origin.text,
             exact=True,
             seam=ids.differs,
-            cost=scored.usage.total_tokens,
+            cost=handle.completion.usage.total_tokens,
         )
         tell("")
         self._start(made, [*ids.ids, *ids.after], origin, tell)
 
+    # -- where a text was read otherwise ----------------------------------------------------------
 
-def _telling(tell: Tell, act: Callable[[], None]) -> None:
+    def _locate(self, node: str, tell: Tell) -> None:
+        here = self.session.nodes.get(node)
+        sent = self.session.runs[here.run].request if here and here.origin else {}
+        if not isinstance(sent.get("prompt"), str):
+            raise Unknown("This is no branch that was sent as text.")
+        tell("Asking how the server reads the text …")
+        self._score(
+            [sent["prompt"]],
+            sent,
+            lambda handle: _telling(tell, lambda: self._located(handle, node, tell), _NOWHERE),
+        )
+
+    def _located(self, handle: Handle, node: str, tell: Tell) -> None:
+        here = self.session.nodes[node]
+        read = [entries[0][1] for entries in _scores(handle)[0] if entries]
+        seam = differing(read, here.tokens[: here.kept])
+        self.session.apply([SeamSought(node, seam, handle.completion.usage.total_tokens)])
+        tell("")
+        self.ended()
+
+
+def _scores(handle: Handle) -> list[list[Any]]:
+    """The scores of each prompt of an answer; raises :class:`Unknown` with what went wrong."""
+    scored = handle.completion
+    if scored.outcome != "done":
+        failed = scored.error
+        told = f"{failed['code']}: {failed['message']}" if failed else str(handle.failure or _STOPPED)
+        raise Unknown(told)
+    return [handle.session.nodes[node].scores or [] for node in handle.session.roots]
+
+
+def _telling(tell: Tell, act: Callable[[], None], instead: str = _NONE) -> None:
     try:
         act()
-    except (AcsError, ValueError, IndexError) as error:
-        tell(_refusal(error))
+    except (AcsError, ValueError, LookupError) as error:
+        tell(_refusal(error, instead))
 
 
-def _refusal(error: BaseException | None) -> str:
-    return f"No branch was begun. {' '.join(str(error or 'It was stopped.').split())}"
+def _refusal(error: BaseException | None, instead: str = _NONE) -> str:
+    return f"{instead} {' '.join(str(error or _STOPPED).split())}"

@@ -58,10 +58,16 @@ class Edit(Intent, frozen=True):
     token: Position = 0
 
 
+class Locate(Intent, frozen=True):
+    """Ask the server which of the tokens that a text branch kept it reads otherwise. It costs a request."""
+
+    node: str
+
+
 Branching = Fork | Resample | Edit
 """The intents that lead to a new run."""
 
-AnyIntent = Cancel | Resync | Fork | Resample | Edit
+AnyIntent = Cancel | Resync | Fork | Resample | Edit | Locate
 
 
 def decode_intent(content: Any) -> AnyIntent:

@@ -270,6 +270,11 @@ class Session:
     def _prompt_scored(self, at: float, event: ev.PromptScored) -> None:
         self.nodes[event.node].scores = event.positions
 
+    def _seam_sought(self, at: float, event: ev.SeamSought) -> None:
+        node = self.nodes[event.node]
+        if node.origin is not None:
+            node.origin = msgspec.structs.replace(node.origin, seam=event.seam, cost=event.cost)
+
     def _finished(self, at: float, event: ev.Finished) -> None:
         node = self.nodes[event.node]
         node.finish_reason = event.finish_reason
@@ -299,6 +304,7 @@ _FOLD: dict[type, Callable[[Session, float, Any], None]] = {
     ev.Waited: Session._waited,
     ev.TokensArrived: Session._tokens_arrived,
     ev.PromptScored: Session._prompt_scored,
+    ev.SeamSought: Session._seam_sought,
     ev.Finished: Session._finished,
     ev.Spent: Session._spent,
     ev.Failed: Session._failed,

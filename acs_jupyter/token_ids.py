@@ -55,10 +55,13 @@ def probes(text: str, after: str = "") -> list[str]:
     return [text, *(lead + text[:HEAD] for lead in LEADS), *BOS_TEXTS, *follow]
 
 
-def scoring_fields(prompts: list[str], model: object) -> dict[str, Any]:
-    """The fields of the scoring request beside its prompts: one token a prompt is made, since none cannot be."""
-    named = {"model": model} if isinstance(model, str) else {}
-    return {"prompt": prompts, "prompt_logprobs": 0, "max_tokens": 1, "temperature": 0.0, **named}
+def scoring_fields(prompts: list[str], like: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the scoring request; model and start token are ``like`` those of the request it is about.
+
+    One token a prompt is made, since none cannot be.
+    """
+    same: dict[str, Any] = {name: like[name] for name in ("model", "add_special_tokens") if name in like}
+    return {"prompt": prompts, "prompt_logprobs": 0, "max_tokens": 1, "temperature": 0.0, **same}
 
 
 def found(text: str, after: str, scores: Sequence[Positions], written: Sequence[str] = ()) -> Found:

@@ -79,7 +79,16 @@ def branch_events(base: str) -> list[ev.AnyEvent]:
     )
     opened = ev.opening("b", fork.request, parents=fork.parents, origin=fork.origin)
     spent = ev.Spent("b", 9, 1)
-    return [*events_of(base), *opened, came, ev.Finished("b.0", "length"), spent, ev.RunClosed("b", "done")]
+    sought = [ev.SeamSought("b.0", 1, 12)] if known else []
+    return [
+        *events_of(base),
+        *opened,
+        came,
+        ev.Finished("b.0", "length"),
+        spent,
+        ev.RunClosed("b", "done"),
+        *sought,
+    ]
 
 
 def session_of(events: list[ev.AnyEvent]) -> Session:

@@ -146,9 +146,12 @@ def test_what_the_count_of_prompt_tokens_tells_of_a_seam() -> None:
     grow(made, "d", Fork("a.0", 3, " a"), " wind", prompt=7)  # 6 + 0 + 1
     grow(made, "e", Fork("a.0", 1, " a"), " wind", prompt=4)  # 3 + 1 + 1, not 4
     assert [retokenised(made, run) for run in "abcde"] == [None, (6, 5), None, None, (5, 4)]
-    assert "agrees" in seam_words(made, "a")
+    assert "counted the tokens that were written" in seam_words(made, "a")
     assert "read 5 tokens where 6 were written" in seam_words(made, "b")
     assert "not known" in seam_words(made, "c")
+    made.apply([ev.SeamSought("b.0", 1, 9)])
+    assert "first at token 2" in seam_words(made, "b")
+    assert unpack_run(pack_run(made, "r")).branches[1].origin.seam == 1  # type: ignore[union-attr]
     made.runs["b"].usage_source = "estimate"
     assert "not known" in seam_words(made, "b")
 
@@ -172,9 +175,10 @@ def test_a_window_that_grows_follows_branches_and_nothing_else() -> None:
     events = [event for message in sent for event in message.get("events", ())]
     assert [e["run"] for e in events if e["type"] == "RunOpened"] == ["a", "b"]
     assert [m["seq"] for m in sent] == list(range(1, len(sent) + 1))
+    made.apply([ev.SeamSought("b.0", 0, 7)])  # after the end of all
     state = json.loads(feed.packed())["state"]
     assert state["nodes"]["b.0"]["origin"] == {
-        "node": "a.0", "tokens": 1, "text": " a", "exact": False, "seam": None, "cost": 0,
+        "node": "a.0", "tokens": 1, "text": " a", "exact": False, "seam": 0, "cost": 7,
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from acs_jupyter import Client, Completion
 from acs_jupyter.errors import BudgetRefused
-from acs_jupyter.intents import AnyIntent, Cancel, Edit, Fork, Resample
+from acs_jupyter.intents import AnyIntent, Cancel, Edit, Fork, Locate, Resample
 from acs_jupyter.notebook import Asking, Notebook
 from acs_jupyter.options import CellOptions
 from acs_jupyter.secret import Secret
@@ -91,7 +91,7 @@ def test_a_branch_is_one_more_run_in_the_same_session(begin: Begin, scripted_ser
     assert (branch.request["seed"], branch.request["temperature"]) == (3, 0.8)
     assert branch.tokens[4].logprob == got.tokens[4].top[other]  # type: ignore[index]
     assert got.text == before
-    assert "agrees" in seam_words(got.session, branch.run)
+    assert "counted the tokens that were written" in seam_words(got.session, branch.run)
     view.ask(Resample(node, 4))
     view.ask(Edit(node, "".join(texts[:2]) + " Otherwise,"))
     _, again, edited = view.branches(3)
@@ -199,7 +199,14 @@ def test_a_text_branch_that_the_server_reads_otherwise_says_so(
     view.ask(Fork(node, 1, "some"))
     (branch,) = view.branches(1)
     read = branch.usage.prompt_tokens
-    assert f"read {read} tokens where {read + 1} were written" in seam_words(got.session, branch.run)
+    words = f"read {read} tokens where {read + 1} were written"
+    assert seam_words(got.session, branch.run).endswith(words)
+    view.ask(Locate(got.session.runs[branch.run].nodes[0]))
+    until(lambda: seam_words(got.session, branch.run).endswith(f"{words}, first at token 1"))
+    assert branch.origin is not None
+    assert branch.origin.cost == read + 1
+    until(lambda: view.ended == 2)
+    view.ended = 1
     view.ask(Fork(node, 1, "some", exact=True))
     _, exact = view.branches(2)
     assert exact.usage.prompt_tokens == read + 1
@@ -218,4 +225,4 @@ def test_exact_with_a_real_tokenizer(begin: Begin, smollm_server: Running) -> No
     view.ask(Fork(node, 0, " the"))
     _, text = view.branches(2)
     assert text.text == branch.text
-    assert "agrees" in seam_words(got.session, text.run)
+    assert "counted the tokens that were written" in seam_words(got.session, text.run)

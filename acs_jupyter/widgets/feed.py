@@ -203,7 +203,7 @@ class Feed:
         )
 
     def _take(self, end: int | None = None) -> bool:
-        """Read the log on, to an ``end`` if there is one; says whether a run has closed."""
+        """Read the log on, to an ``end`` if there is one; says whether something has come to its end."""
         closing = False
         entries = self._session.since(self._cursor)
         for at, event in entries[: None if end is None else end - self._cursor]:
@@ -212,7 +212,7 @@ class Feed:
                 self._at = at
                 self._mirror.apply([seen])
                 self._pending.append(seen)
-                closing = closing or isinstance(seen, ev.RunClosed)
+                closing = closing or isinstance(seen, (ev.RunClosed, ev.SeamSought))
         return closing
 
     def _seen(self, event: AnyEvent) -> Iterator[AnyEvent]:
@@ -222,7 +222,7 @@ class Feed:
             self._unplaced[event.run] = event  # its first node says whether it is a branch
         elif isinstance(event, ev.NodeOpened):
             yield from self._seen_node(event)
-        elif isinstance(event, (ev.TokensArrived, ev.PromptScored, ev.Finished)):
+        elif isinstance(event, (ev.TokensArrived, ev.PromptScored, ev.SeamSought, ev.Finished)):
             if event.node in self._own:
                 yield event
         elif self._follows(event.run):
@@ -248,6 +248,9 @@ class Feed:
         return (
             isinstance(event, ev.NodeOpened) and event.origin is not None and event.origin.node in self._own
         )
+
+    def _matters(self, event: AnyEvent) -> bool:
+        return self._is_branch(event) or (isinstance(event, ev.SeamSought) and event.node in self._own)
 
     def _uprooted(self, event: ev.NodeOpened) -> Iterator[AnyEvent]:
         """A branch of what is not followed: it begins with its own copy of what it kept."""
@@ -278,9 +281,9 @@ class Feed:
         self._session = self._mirror = Session()
 
     def _wake(self, batch: list[AnyEvent]) -> bool:
-        """After the end a branch can open: then the log is read once more, up to where it was, and followed on."""
+        """After the end a branch can open, or be asked about: the log is read once more up to here, and followed."""
         session = self._asleep() if self._asleep is not None else None
-        if session is None or not any(map(self._is_branch, batch)):
+        if session is None or not any(map(self._matters, batch)):
             return False
         self._session, self._asleep, self._final = session, None, None
         self._mirror = Session(clock=lambda: self._at)

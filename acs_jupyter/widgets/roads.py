@@ -52,20 +52,20 @@ def seam_words(session: Session, run: str) -> str:
     origin = branching.origin_of(session, run)
     if origin is None:
         return ""
+    first = "" if origin.seam is None else f"first at token {origin.seam + 1:,}"
     if origin.exact:
         words = f"by token ids, found for {origin.cost:,} tokens"
-        if origin.seam is None:
-            return words
-        return (
-            f"{words}; from token {origin.seam + 1:,} on the server reads other tokens than the model wrote"
-        )
+        read = "the server reads what was kept otherwise than it was written"
+        return f"{words}; {read}, {first}" if first else words
     differ = branching.retokenised(session, run)
     if differ is not None:
         expected, counted = differ
-        return f"by text, retokenised: the server read {counted:,} tokens where {expected:,} were written"
+        words = f"by text, retokenised: the server read {counted:,} tokens where {expected:,} were written"
+        where = f", {first}" if first else "; where is not to be found" if origin.cost else ""
+        return words + where
     if branching.expected_prompt(session, run) is None or not _counted(session, run):
         return "by text; whether the seam was retokenised is not known"
-    return "by text; the token count agrees with no retokenising"
+    return "by text; the server counted the tokens that were written"
 
 
 def _counted(session: Session, run: str) -> bool:

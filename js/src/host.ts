@@ -14,7 +14,8 @@ import { emptyState, fold, type RunState, type State } from "./state";
 export type Branching =
   | { type: "Fork"; node: string; token: number; text: string; exact?: boolean }
   | { type: "Resample"; node: string; token: number; exact?: boolean }
-  | { type: "Edit"; node: string; text: string };
+  | { type: "Edit"; node: string; text: string }
+  | { type: "Locate"; node: string };
 
 export type Intent = { type: "Cancel"; run?: string } | { type: "Resync"; seen: number } | Branching;
 

@@ -108,6 +108,11 @@ export function fold(state: State, event: Event, at: number): void {
     case "PromptScored":
       nodeOf(state, event.node).scores = event.positions;
       return;
+    case "SeamSought": {
+      const { origin } = nodeOf(state, event.node);
+      if (origin !== null) Object.assign(origin, { seam: event.seam ?? null, cost: event.cost });
+      return;
+    }
     case "Finished": {
       const node = nodeOf(state, event.node);
       node.finish_reason = event.finish_reason;

@@ -81,12 +81,14 @@ export function seamWords(state: State, run: string): string {
   if (origin.exact) {
     const words = `by token ids, found for ${count(origin.cost)} tokens`;
     if (origin.seam === null) return words;
-    return `${words}; from token ${count(origin.seam + 1)} on the server reads other tokens than the model wrote`;
+    return `${words}; the server reads what was kept otherwise than it was written, first at token ${count(origin.seam + 1)}`;
   }
   const expected = expectedPrompt(state, run);
   if (expected === null || !counted(here)) return "by text; whether the seam was retokenised is not known";
-  if (expected === here.prompt_tokens) return "by text; the token count agrees with no retokenising";
-  return `by text, retokenised: the server read ${count(here.prompt_tokens)} tokens where ${count(expected)} were written`;
+  if (expected === here.prompt_tokens) return "by text; the server counted the tokens that were written";
+  const words = `by text, retokenised: the server read ${count(here.prompt_tokens)} tokens where ${count(expected)} were written`;
+  if (origin.seam !== null) return `${words}, first at token ${count(origin.seam + 1)}`;
+  return origin.cost > 0 ? `${words}; where is not to be found` : words;
 }
 
 /** Whether the server is known to have read other tokens than were written. */

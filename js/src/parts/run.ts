@@ -9,10 +9,10 @@ import { Crumbs, type Go } from "./crumbs";
 import { make, say } from "./dom";
 import type { Looked } from "./inspect";
 import { inView } from "./inview";
-import { sourceOf } from "./road";
+import { rootOf, sourceOf } from "./road";
 import { inSlices } from "./slices";
 import { StatusLine } from "./statusline";
-import { clampWords, errorWords, finishWords, UNSAVED, UNSAVED_BRANCH } from "./status";
+import { clampWords, errorWords, finishWords, modelName, UNSAVED, UNSAVED_BRANCH } from "./status";
 import type { Brush, Tally } from "./tokens";
 import { settingsOf } from "./whatif";
 import { WhatIfPanel } from "./whatifpanel";
@@ -23,6 +23,8 @@ export interface Around {
   showPrompt: boolean;
   /** Offer to edit texts whose tokens are not known; those of others are edited from their tooltips. */
   edit: ((node: string) => void) | null;
+  /** Ask where the server read other tokens than were written; `null` where nobody can be asked. */
+  locate: ((node: string) => void) | null;
   stop(run: string): void;
   go: Go;
   hide(run: string): void;
@@ -52,9 +54,9 @@ export class RunView {
     const branch = sourceOf(state, id) !== null;
     this.#columns = new Columns(around.showPrompt, signal);
     this.#controls = new Controls(around.choices);
-    this.#crumbs = branch ? new Crumbs(id, around.go) : null;
+    this.#crumbs = branch ? new Crumbs(id, around.go, around.locate, this.#putAway()) : null;
     // One legend and one choice of colours serve the original and its branches.
-    const tools = [this.#columns.tools, branch ? this.#putAway() : this.#controls.element];
+    const tools = branch ? [this.#columns.tools] : [this.#columns.tools, this.#controls.element];
     this.#status = new StatusLine(() => around.stop(id), ...tools);
     this.#error.hidden = this.#notice.hidden = true;
     this.#error.setAttribute("role", "alert");
@@ -94,6 +96,7 @@ export class RunView {
     this.#columns.update(state, run, (column, node) => {
       const complete = node.finish_reason !== null || run.outcome !== "open";
       column.text.update(node, complete, echoed(state, node), brush);
+      column.text.markSeam(node, brush);
       if (run.nodes.length > 1) say(column.finish, finishWords(node, run));
       if (node.tokens.length === 0 && node.text !== "") this.#offerEdit(column);
     });
@@ -101,7 +104,9 @@ export class RunView {
     this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
     say(this.#notice, [clampWords(run), unsaved ? (this.#crumbs === null ? UNSAVED : UNSAVED_BRANCH) : ""].filter((words) => words !== "").join(" "));
-    this.#status.update(state, run, at);
+    const first = state.runs[rootOf(state, this.id)];
+    const known = this.#crumbs !== null && first !== undefined && modelName(first) === modelName(run);
+    this.#status.update(state, run, at, known);
     this.element.dataset["outcome"] = run.outcome;
     const measured = run.nodes.some((id) => (state.nodes[id]?.logprobs.length ?? 0) > 0);
     this.#controls.element.hidden = !measured;

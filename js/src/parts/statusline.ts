@@ -41,14 +41,15 @@ export class StatusLine {
     this.element.append(this.#stop, this.#state, this.#items, this.#note, side, this.#live);
   }
 
-  update(state: State, run: RunState, at: number): void {
+  /** `known`: which model it is stands elsewhere. */
+  update(state: State, run: RunState, at: number, known = false): void {
     const open = run.outcome === "open";
     this.element.dataset["outcome"] = run.outcome;
     const [only] = run.nodes;
     const node = run.nodes.length === 1 && only !== undefined ? state.nodes[only] : undefined;
     const finish = node === undefined || run.outcome === "failed" ? "" : finishWords(node, run);
     say(this.#state, run.outcome === "done" && finish !== "" ? finish : outcomeWords(run));
-    this.#sayItems([modelName(run), ...figures(state, run, at)]);
+    this.#sayItems([...(known ? [] : [modelName(run)]), ...figures(state, run, at)]);
     say(this.#note, open && run.first_token_at === null ? waiting(run) : "");
     this.#sayId(run.request_id ?? run.completion_id);
     if (!open && this.#stop.contains(document.activeElement)) this.#id.focus();

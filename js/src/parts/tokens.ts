@@ -58,6 +58,7 @@ export class TokenText {
   #plain: Text | null = null;
   #bytes: HTMLElement | null = null;
   #parting: number | null = null;
+  #seam = false;
 
   constructor(lead = "") {
     if (lead !== "") this.#openParagraph().append(make("span", "acs-lead", lead));
@@ -89,6 +90,18 @@ export class TokenText {
   /** The piece at a place. */
   pieceAt(place: number): Piece | undefined {
     return this.#entries[place]?.piece;
+  }
+
+  /** Mark the kept token that the server reads otherwise, once it is known. */
+  markSeam(node: NodeState, brush: Brush): void {
+    const seam = node.origin?.seam ?? null;
+    if (seam === null || this.#seam) return;
+    const place = this.#entries.findIndex(({ piece }) => piece.first <= seam && seam <= piece.last);
+    const entry = this.#entries[place];
+    if (entry === undefined) return;
+    this.#seam = true;
+    entry.base += " acs-seam";
+    this.paint(place, node, brush);
   }
 
   /** The element of a node's token. */
@@ -146,8 +159,6 @@ export class TokenText {
     if (piece.last > piece.first) base += " acs-joined";
     if (echo) base += " acs-echo";
     if (piece.first < node.kept) base += isPut(node, piece.last) ? " acs-put" : " acs-kept";
-    const seam = node.origin?.seam ?? null;
-    if (seam !== null && piece.first <= seam && seam <= piece.last) base += " acs-seam";
     if (STEERING.test(piece.text)) base += " acs-steering";
     if (/^ +$/.test(piece.text)) base += " acs-space";
     fill(span, piece.text);

@@ -3,7 +3,7 @@
  * of how texts are coloured.
  */
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import { connect, type Host } from "../host";
+import { connect, type Branching, type Host } from "../host";
 import { canLeave, type Acts } from "../parts/acts";
 import { Choices, pageMemory } from "../parts/choices";
 import { describe } from "../parts/description";
@@ -53,7 +53,14 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     const lead = echoed(host.state, node);
     const place = node.tokens.slice(0, token).join("").length - lead;
     const name = branchName(host.state, node.run);
-    drafts.open(id, node.text.slice(lead), Math.max(0, place), name, section, (text) => host.branch({ type: "Edit", node: id, text }));
+    drafts.open(id, node.text.slice(lead), Math.max(0, place), name, section, (text) => wish({ type: "Edit", node: id, text }));
+  };
+
+  // Another view of the same model does not jump to what was asked for here.
+  let mine = false;
+  const wish = (intent: Branching) => {
+    mine = true;
+    host.branch(intent);
   };
 
   let exact = false;
@@ -66,11 +73,11 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     },
     fork(token, text) {
       done();
-      host.branch({ type: "Fork", node: id, token, text, exact });
+      wish({ type: "Fork", node: id, token, text, exact });
     },
     resample(token) {
       done();
-      host.branch({ type: "Resample", node: id, token, exact });
+      wish({ type: "Resample", node: id, token, exact });
     },
     edit(token) {
       done();
@@ -92,6 +99,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const around: Around = {
     choices,
     showPrompt: host.option<boolean>("show_prompt") === true,
+    locate: canBranch ? (node) => wish({ type: "Locate", node }) : null,
     edit: canBranch ? (node) => edit(node, 0) : null,
     stop: (run) => host.stop(run),
     hide: (run) => familyOf(run)?.hide(run),
@@ -125,7 +133,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     drafts.place((node) => views.get(host.state.nodes[node]?.run ?? "")?.sectionOf(node));
     if (told.textContent !== host.told) {
       say(told, host.told);
-      if (host.told !== "") told.scrollIntoView({ block: "nearest", inline: "nearest" });
+      if (host.told !== "" && mine) told.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     drawn = true;
   };
