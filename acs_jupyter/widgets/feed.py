@@ -143,7 +143,9 @@ class Feed:
     def _flush_or_arm(self) -> None:
         pause = self._pause * 1.5 if self._thin else self._pause
         wait = self._sent_at + pause - time.monotonic()
-        if wait <= 0:
+        if wait <= 0 or isinstance(
+            self._pending[-1], ev.NodeOpened
+        ):  # a message has one time: a run's beginning its own
             self.flush()
         elif self._timer is None:
             self._timer = threading.Timer(wait, self.flush)

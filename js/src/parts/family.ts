@@ -4,11 +4,17 @@
  * The columns stand in one row that scrolls; the original stays at its left edge, so that any branch can be read
  * beside it. A branch stands behind the one it left. What is put away is hidden here and nowhere else.
  */
-import type { State } from "../state";
+import type { RunState, State } from "../state";
 import { make, say } from "./dom";
 import { branchName, leavingWords, road, sourceOf } from "./road";
 import type { RunView } from "./run";
 import { outcomeWords } from "./status";
+
+/** Pixels between columns (as in the stylesheet), and the least that a column should have. */
+const GAP = 10;
+const READABLE = 360;
+/** Characters of a branch's own text in its button's title. */
+const FIRST_WORDS = 120;
 
 export class Family {
   readonly element = make("section", "acs-family");
@@ -17,7 +23,10 @@ export class Family {
   readonly #views = new Map<string, RunView>();
   readonly #chips = new Map<string, HTMLButtonElement>();
 
-  constructor() {
+  constructor(signal: AbortSignal) {
+    const sized = new ResizeObserver(() => this.#fit());
+    sized.observe(this.#row);
+    signal.addEventListener("abort", () => sized.disconnect());
     this.#bar.setAttribute("aria-label", "Branches");
     this.#bar.hidden = true;
     this.element.append(this.#bar, this.#row);
@@ -53,7 +62,7 @@ export class Family {
       chip.dataset["outcome"] = run.outcome;
       const hidden = this.#views.get(id)?.element.hidden === true;
       chip.toggleAttribute("data-away", hidden);
-      chip.title = `${branchName(state, id)}, ${outcomeWords(run)}${hidden ? ", put away: click to show it" : ""}`;
+      chip.title = `${branchName(state, id)}, ${outcomeWords(run)}${hidden ? ", put away: click to show it" : ""}\n${firstWords(state, run)}`;
       chip.setAttribute("aria-label", `${branchName(state, id)} ${words}, ${outcomeWords(run)}${hidden ? ", put away" : ""}`);
     }
   }
@@ -82,20 +91,34 @@ export class Family {
       if (run === id) chip.setAttribute("aria-current", "true");
       else chip.removeAttribute("aria-current");
     }
-    const element = this.#views.get(id)?.element;
     // Sideways by hand: the column that stays in place covers what the browser takes for visible.
     requestAnimationFrame(() => {
+      const element = this.#views.get(id)?.element;
       const first = this.#row.firstElementChild;
       if (element === undefined || first === null || element === first) return;
-      const covered = getComputedStyle(first).position === "sticky" ? first.getBoundingClientRect().width : 0;
+      const covered = getComputedStyle(first).position === "sticky" ? first.getBoundingClientRect().width + GAP : 0;
       const [row, box] = [this.#row.getBoundingClientRect(), element.getBoundingClientRect()];
-      if (box.left < row.left + covered) this.#row.scrollLeft -= row.left + covered + 10 - box.left;
-      else if (box.right > row.right) this.#row.scrollLeft += Math.min(box.right - row.right + 2, box.left - row.left - covered - 10);
+      if (box.left < row.left + covered - 1) this.#row.scrollLeft -= row.left + covered - box.left;
+      else if (box.right > row.right + 1) this.#row.scrollLeft += box.right - row.right;
     });
+  }
+
+  /** Whole columns side by side, as many as can be read: none is cut at the row's end. */
+  #fit(): void {
+    const count = Math.max(1, Math.floor((this.#row.clientWidth + GAP) / (READABLE + GAP)));
+    this.#row.style.setProperty("--acs-columns", String(count));
   }
 
   #descends(state: State, element: Element, from: string | null): boolean {
     const run = (element as HTMLElement).dataset["run"];
     return run !== undefined && from !== null && road(state, run).includes(from);
   }
+}
+
+/** What the model wrote first: branches from one place are told apart by it. */
+function firstWords(state: State, run: RunState): string {
+  const node = state.nodes[run.nodes[0] ?? ""];
+  if (node === undefined) return "";
+  const own = node.text.slice(node.tokens.slice(0, node.kept).join("").length);
+  return own.length > FIRST_WORDS ? `${own.slice(0, FIRST_WORDS)}…` : own;
 }

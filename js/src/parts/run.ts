@@ -145,6 +145,7 @@ export class RunView {
   /** A token of this run was focused or pinned: the panel is about it. */
   choose(element: HTMLElement, { node, piece }: Looked): void {
     this.#panel?.look(node, piece, this.#asked);
+    this.#columns.all.find(({ id }) => id === node.id)?.follower.hold();
     this.#marked?.removeAttribute("data-looked");
     this.#marked = element;
     element.dataset["looked"] = "";

@@ -53,6 +53,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     const lead = echoed(host.state, node);
     const place = node.tokens.slice(0, token).join("").length - lead;
     const name = branchName(host.state, node.run);
+    familyOf(node.run)?.show(node.run);
     drafts.open(id, node.text.slice(lead), Math.max(0, place), name, section, (text) => wish({ type: "Edit", node: id, text }));
   };
 
@@ -114,7 +115,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     const original = rootOf(host.state, run);
     let family = families.get(original);
     if (family === undefined) {
-      families.set(original, (family = new Family()));
+      families.set(original, (family = new Family(signal)));
       root.insertBefore(family.element, told);
     }
     views.set(run, view);
