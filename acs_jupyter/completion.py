@@ -125,7 +125,8 @@ class Choice:
     def tokens(self) -> list[Token]:
         """The tokens, when log-probabilities were asked for; else empty: text alone does not tell them."""
         node = self._node
-        rows = zip(node.tokens, node.logprobs, node.top, strict=True)
+        # Not strict: while a run goes on, another thread may be between the three.
+        rows = zip(node.tokens, node.logprobs, node.top, strict=False)
         return [Token(i, text, logprob, top, self.index) for i, (text, logprob, top) in enumerate(rows)]
 
     @property

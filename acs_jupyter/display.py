@@ -35,7 +35,7 @@ def show_copy(shell: Any, completion: Completion) -> None:
     from .record import record_of  # noqa: PLC0415  # packed when shown
     from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn when shown
 
-    session, run = completion.session, completion.run
+    session, run = completion.session.copy(), completion.run
     bundle = {"text/plain": completion.text, "text/html": static_html(session, run)}
     display(bundle, raw=True, metadata=record_of(session, run))
 
@@ -74,9 +74,9 @@ class NotebookView:
         from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
 
         with self._saving:
-            if self._run in self._session.runs:
-                bundle = mimebundle(self._session, self._run)
-                self._copy.update(bundle, raw=True, metadata=record_of(self._session, self._run))
+            now = self._session.copy()  # branches may be coming while it is drawn
+            if self._run in now.runs:
+                self._copy.update(mimebundle(now, self._run), raw=True, metadata=record_of(now, self._run))
 
     def _save_aside(self) -> None:
         # A long text takes a while to draw, and the pump's thread has streams to carry.

@@ -101,6 +101,13 @@ class Session:
 
         return unsubscribe
 
+    def copy(self) -> Session:
+        """The same log folded once more: a state of this moment, whole, that nobody writes to."""
+        same = Session(clock=self._clock)
+        for at, event in self.log:
+            same._fold(at, [event])
+        return same
+
     def path(self, node: str) -> list[Node]:
         """The nodes from the root to ``node``."""
         found: list[Node] = []

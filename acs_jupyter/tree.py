@@ -16,9 +16,10 @@ from .wire import Outcome
 class Node:
     """A piece of text: a prompt (``choice`` is ``None``) or one continuation.
 
-    ``parts`` joined is the text, to the byte. ``tokens``, ``logprobs`` and ``top`` have one length, the
-    number of tokens known; it is 0 when the server sent text only. The first ``kept`` of them were taken over
-    from the node that this one branched from, as its ``origin`` says.
+    ``parts`` joined is the text, to the byte; ``joined`` is how many were joined so far, and to what.
+    ``tokens``, ``logprobs`` and ``top`` have one length, the number of tokens known; it is 0 when the server sent
+    text only. The first ``kept`` of them were taken over from the node that this one branched from, as its ``origin``
+    says.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Node:
     kept: int = 0
     origin: Origin | None = None
     parts: list[str] = field(default_factory=list)
+    joined: tuple[int, str] = (0, "")
     tokens: list[str] = field(default_factory=list)
     logprobs: list[float | None] = field(default_factory=list)
     top: list[Top | None] = field(default_factory=list)
@@ -41,9 +43,13 @@ class Node:
     @property
     def text(self) -> str:
         """All text that has arrived."""
-        if len(self.parts) > 1:
-            self.parts[:] = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
+        # Read by any thread while another one writes: parts are only ever added, and what was joined is one value.
+        known, text = self.joined
+        count = len(self.parts)
+        if count > known:
+            text += "".join(self.parts[known:count])
+            self.joined = (count, text)
+        return text
 
 
 @dataclass(slots=True)
