@@ -63,6 +63,7 @@ class Feed:
         self._grows = grows and runs is not None
         self._unplaced: dict[str, ev.RunOpened] = {}
         self._asleep: weakref.ref[Session] | None = None
+        self._waits = False
         self._send = send
         self._closed = closed
         self._skip = skip
@@ -126,11 +127,13 @@ class Feed:
         with self._lock:
             self.flush()
             self._unsubscribe()
+            self._asleep = None
 
     def _notified(self, batch: list[AnyEvent]) -> None:
+        if self._asleep is not None:  # it ended while another thread came here
+            self._wait(batch)
+            return
         with self._lock:
-            if self._asleep is not None and not self._wake(batch):
-                return
             closing = self._take_whole()
             if closing:
                 self.flush()
@@ -274,23 +277,27 @@ class Feed:
             return
         self._final = self.packed()
         # The front end's registry keeps every window; a window that is over must not keep what it looked at.
+        self._unsubscribe()
+        self._unsubscribe = lambda: None
         if self._grows:
-            self._asleep = weakref.ref(self._session)
+            if not self._waits:
+                self._session.subscribe(self._wait)  # what ends this would hold the session, so it is let go
+            self._waits, self._asleep = True, weakref.ref(self._session)
         else:
-            self._unsubscribe()
-            self._unsubscribe = lambda: None
             self._own.clear()
         self._session = self._mirror = Session()
 
-    def _wake(self, batch: list[AnyEvent]) -> bool:
+    def _wait(self, batch: list[AnyEvent]) -> None:
         """After the end a branch can open, or be asked about: the log is read once more up to here, and followed."""
-        session = self._asleep() if self._asleep is not None else None
-        if session is None or not any(map(self._matters, batch)):
-            return False
-        self._session, self._asleep, self._final = session, None, None
-        self._mirror = Session(clock=lambda: self._at)
-        self._own.clear()
-        place, self._cursor = self._cursor, 0
-        self._take(place)
-        self._pending.clear()
-        return True
+        with self._lock:
+            session = self._asleep() if self._asleep is not None else None
+            if session is None or not any(map(self._matters, batch)):
+                return
+            self._session, self._asleep, self._final = session, None, None
+            self._mirror = Session(clock=lambda: self._at)
+            self._own.clear()
+            place, self._cursor = self._cursor, 0
+            self._take(place)
+            self._pending.clear()
+            self._unsubscribe = session.subscribe(self._notified)
+        self._notified(batch)
