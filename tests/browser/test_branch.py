@@ -288,7 +288,8 @@ def test_twelve_branches_stream_stop_alone_and_outlive_a_reload(
     assert nb.printed(3).split() == ["12", "stopped"]
     nb.run(2)
     nb.save()
-    assert {one.text for one in load(root / nb.name)} == set(texts)
+    # The first cell may keep a copy of an earlier moment: one is written whenever a branch has ended.
+    assert [one.text for one in load(root / nb.name)][-13:] == texts
 
     # The kernel goes: a branch cannot be begun, and says so; nothing that was there is lost.
     page.evaluate(
