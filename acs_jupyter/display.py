@@ -5,6 +5,7 @@ Owns the choice between them and the order of the outputs. It must not know requ
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Callable
@@ -36,8 +37,9 @@ def show_copy(shell: Any, completion: Completion) -> None:
     from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn when shown
 
     session, run = completion.session.copy(), completion.run
-    bundle = {"text/plain": completion.text, "text/html": static_html(session, run)}
-    display(bundle, raw=True, metadata=record_of(session, run))
+    record = record_of(session, run)
+    page = static_html(session, run, spent=len(json.dumps(record)))
+    display({"text/plain": completion.text, "text/html": page}, raw=True, metadata=record)
 
 
 class NotebookView:
@@ -62,6 +64,7 @@ class NotebookView:
             asking.obey(intent, window.tell)
 
         window = LiveCell(session, runs=[handle.run], on_intent=obey, can_branch=True)
+        self._window = window
         display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
         asking.ended = self._save_aside
@@ -76,7 +79,9 @@ class NotebookView:
         with self._saving:
             now = self._session.copy()  # branches may be coming while it is drawn
             if self._run in now.runs:
-                self._copy.update(mimebundle(now, self._run), raw=True, metadata=record_of(now, self._run))
+                record = record_of(now, self._run)
+                spent = len(json.dumps(record)) + self._window.weight
+                self._copy.update(mimebundle(now, self._run, spent=spent), raw=True, metadata=record)
 
     def _save_aside(self) -> None:
         # A long text takes a while to draw, and the pump's thread has streams to carry.

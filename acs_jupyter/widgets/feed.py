@@ -79,6 +79,7 @@ class Feed:
         self._count: dict[str, ev.Spent] = {}
         self._timer: threading.Timer | None = None
         self._final: str | None = None
+        self._held = 0
         with self._lock:
             self._unsubscribe = session.subscribe(self._notified)
             self._cursor = 0 if self._has_past() else len(session)
@@ -104,6 +105,12 @@ class Feed:
         """The followed runs that are still coming."""
         with self._lock:
             return [key for key, run in self._mirror.runs.items() if run.outcome == "open"]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the followed runs so far."""
+        with self._lock:
+            return self._held + sum(len(node.tokens) for node in self._mirror.nodes.values())
 
     def flush(self) -> None:
         """Send what is pending, now."""
@@ -275,7 +282,7 @@ class Feed:
         """When every followed run has closed: stop listening, keep the packed state only."""
         if self.runs is None or any(run not in self._mirror.runs for run in self.runs) or self.open_runs():
             return
-        self._final = self.packed()
+        self._final, self._held = self.packed(), self.tokens
         # The front end's registry keeps every window; a window that is over must not keep what it looked at.
         self._unsubscribe()
         self._unsubscribe = lambda: None
@@ -293,7 +300,7 @@ class Feed:
             session = self._asleep() if self._asleep is not None else None
             if session is None or not any(map(self._matters, batch)):
                 return
-            self._session, self._asleep, self._final = session, None, None
+            self._session, self._asleep, self._final, self._held = session, None, None, 0
             self._mirror = Session(clock=lambda: self._at)
             self._own.clear()
             place, self._cursor = self._cursor, 0

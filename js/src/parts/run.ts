@@ -59,6 +59,7 @@ export class RunView {
     const tools = branch ? [this.#columns.tools] : [this.#columns.tools, this.#controls.element];
     this.#status = new StatusLine(() => around.stop(id), ...tools);
     this.#error.hidden = this.#notice.hidden = true;
+    this.#showNumbers(around.choices.current.numbers);
     this.#error.setAttribute("role", "alert");
     if (this.#crumbs !== null) this.element.append(this.#crumbs.element);
     this.element.classList.toggle("acs-branch", branch);
@@ -128,7 +129,17 @@ export class RunView {
       const [node, count = 0, first = 0] = [this.#state?.nodes[id], counts[column], firsts[column]];
       if (node !== undefined && i < count) text.paint((i + first) % count, node, brush);
     });
-    this.#cancel = inSlices(most, step, () => this.#tell(), columns.length);
+    const done = () => {
+      this.#showNumbers(brush.numbers);
+      this.#tell();
+    };
+    // Numbers make room for themselves. Shown one by one they would lay out a long line anew in each slice.
+    this.#showNumbers(false);
+    this.#cancel = inSlices(most, step, done, columns.length);
+  }
+
+  #showNumbers(shown: boolean): void {
+    this.element.classList.toggle("acs-numbered", shown);
   }
 
   look(element: HTMLElement): Looked | undefined {

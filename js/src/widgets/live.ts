@@ -21,7 +21,7 @@ const COPY_WITHIN_MS = 1000;
 
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
-  const root = make("div", "acs acs-live");
+  const root = make("div", "acs");
   const tip = new Tooltip();
   const told = make("p", "acs-told");
   told.setAttribute("role", "status");
@@ -137,6 +137,8 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
       if (host.told !== "" && mine) told.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     drawn = true;
+    // The static view beside a window hides while the window has something to show.
+    root.classList.toggle("acs-live", views.size > 0);
   };
 
   // JupyterLab gives a page that was reloaded during a run no more of the cell's output: then there is no copy.
