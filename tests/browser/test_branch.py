@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from acs_jupyter import load
-from tests.browser.labkit import CHECKOUT, Notebook, painted, shoot
+from tests.browser.labkit import CHECKOUT, PANEL, Notebook, painted, shoot
 from tests.support.servers import Running
 
 if TYPE_CHECKING:
@@ -274,6 +274,10 @@ def test_twelve_branches_stream_stop_alone_and_outlive_a_reload(
     assert run_of(out, 5).get_attribute("data-outcome") == "stopped"
     assert out.locator(".acs-run[data-outcome=open]").count() == 12
     shown = text_of(run_of(out, 5))
+    # The copy is written when a branch has ended; a page with something unsaved would ask before it goes.
+    page.wait_for_function(
+        f"() => JSON.stringify({PANEL}.content.widgets[1].model.outputs.toJSON()).includes('branch 12, from')"
+    )
     nb.save()
     nb.open(reset=False)
     expect(out.locator(".acs-run")).to_have_count(13)
