@@ -82,7 +82,7 @@ class AcsMagics(Magics):
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models | set [NAME [VALUE]] | doctor | jobs | last | local [--gguf FILE] | help [TOPIC]``."""
+        """``%acs models | set [NAME [VALUE]] | doctor | jobs | last [NAME] | local [--gguf FILE] | help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
             if command not in COMMANDS:
@@ -113,10 +113,12 @@ class AcsMagics(Magics):
         return command(self.notebook, self.shell, split(rest))
 
     def _last(self, rest: str) -> None:
-        _nothing_more("last", rest)
-        if self.notebook.last is None:
+        found = self.shell.user_ns.get(rest) if rest else self.notebook.last
+        if rest and not hasattr(found, "texts"):
+            raise InvalidRequest(f"{rest} is no completion; %acs last takes the name of one, or nothing.")
+        if found is None:
             raise InvalidRequest("There is no completion yet: run a %%acs cell first.")
-        show_copy(self.shell, self.notebook.last)
+        show_copy(self.shell, found)
 
     def _models(self, rest: str) -> Any:
         _nothing_more("models", rest)

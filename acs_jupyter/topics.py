@@ -15,8 +15,8 @@ _START = """\
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
 %acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
-%acs last                  the last completion once more, saved with the notebook
 %acs jobs                  the completion jobs of this key, live; %acs help jobs
+%acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}
 
@@ -38,7 +38,12 @@ _RESULT = """\
     result.usage, result.request_id    tokens spent; the id to quote in a bug report
     result.to_frame()                  one row a token; rank counts what was returned, so the last is a lower bound
     result.choices[0].prompt_tokens    with --prompt-logprobs: the prompt's own tokens, scored
-    result.replay()                    send it again and say where the two part"""
+    result.replay()                    send it again and say where the two part
+    result.branches                    what was branched from it in the live cell; each has origin, source, branches
+
+In the live cell, click a token (or go to it and press Enter), then an alternative: a branch with that token, beside the
+old text. "resample from here" and "edit and continue" stand there too. A branch goes by text; exact sends token ids
+instead, which one more request, of about the text's length, finds out."""
 
 _JOBS = """\
 %%acs --job submits the cell as a completion job and returns at once. No connection is needed for it to run, and none is
