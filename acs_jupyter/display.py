@@ -95,8 +95,8 @@ class TextView:
         if run is None:
             return
         if len(run.nodes) > 1:
-            for node in run.nodes:
-                self._write(f"[{self._session.nodes[node].choice}] {self._session.nodes[node].text}\n")
+            for number, node in enumerate(run.nodes, start=1):
+                self._write(f"[{number} of {len(run.nodes)}] {self._session.nodes[node].text}\n")
         else:
             self._write("\n")
         sys.stdout.flush()

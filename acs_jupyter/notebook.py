@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .boundary import Note, notes
@@ -21,6 +21,7 @@ from .wire import CompletionRequest, Model, request_fields
 
 if TYPE_CHECKING:
     from .completion import Completion
+    from .continuing import Place
     from .pump import Handle, Pump
 
 CELL_DEFAULTS: dict[str, Any] = {"max_tokens": 128, "logprobs": 5}
@@ -55,32 +56,54 @@ class Notebook:
     _models: list[Model] | None = field(default=None, repr=False)
     _local: LocalServer | None = field(default=None, repr=False)
 
-    def run(self, prompt: str, options: CellOptions, keep: Callable[[Completion], None]) -> Completion:
+    def run(
+        self,
+        prompt: str,
+        options: CellOptions,
+        keep: Callable[[Completion], None],
+        place: Place | None = None,
+    ) -> Completion:
         """Send a cell and show it until it ends, or return at once and let it stream on (``options.background``).
 
+        With a ``place`` the text there is continued: ``prompt`` follows it, and the run joins its session.
         ``keep`` gets the completion as soon as the run is open, so that it is there however the run ends. Raises
         :class:`AcsError`, or ``KeyboardInterrupt`` after what came has been kept and shown.
         """
-        pump = self._connected()
-        request = self.request(prompt, options)
-        self.last_prompt = (prompt, options)
+        self._connected()
+        request = self.request(prompt, options, place)
+        whole = request.prompts[0]
+        assert isinstance(whole, str)
+        self.last_prompt = (
+            whole,
+            replace(options, fields={**(place.fields if place else {}), **options.fields}),
+        )
         if self.show_notes:
-            for note in notes(prompt, add_special_tokens=request.add_special_tokens is not False):
+            for note in notes(whole, add_special_tokens=request.add_special_tokens is not False):
                 self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
-        return self._shown(pump, request, options, keep)
+        view = self.make_view()
+        return self._shown(view, lambda: self.start(request, place, added=prompt), options, keep)
+
+    def start(self, request: CompletionRequest, place: Place | None = None, *, added: str = "") -> Handle:
+        """Send a request as a run of its own, or as a child of the place it continues after ``added``."""
+        if place is None:
+            return self._connected().start(request, Session())
+        return self._connected().start(request, place.session, parents=[place.node], added=added)
 
     def _shown(
-        self, pump: Pump, request: CompletionRequest, options: CellOptions, keep: Callable[[Completion], None]
+        self,
+        view: View,
+        start: Callable[[], Handle],
+        options: CellOptions,
+        keep: Callable[[Completion], None],
     ) -> Completion:
         from .pump import interrupts_held  # noqa: PLC0415  # httpx loads with the first request
 
-        view = self.make_view()
         with interrupts_held() as interrupts:
-            handle = pump.start(request, session := Session())
+            handle = start()
             self.last = handle.completion
             keep(self.last)
             try:
-                view.open(session, handle)
+                view.open(handle.session, handle)
                 if not options.background:
                     return handle.wait(interrupts)
                 handle.detach(lambda _: view.close())
@@ -92,21 +115,48 @@ class Notebook:
                 if not options.background:
                     view.close()
 
-    def request(self, prompt: str, options: CellOptions) -> CompletionRequest:
-        """The request a cell makes: its own options over the defaults, the model named."""
-        fields = {**self.defaults, **options.fields}
+    def request(
+        self, prompt: str, options: CellOptions, place: Place | None = None, *, ask: bool = True
+    ) -> CompletionRequest:
+        """The request a cell makes: its own options over those of the place it continues, these over the defaults.
+
+        The model is named; with ``ask=False`` only if it is known without asking the server.
+        """
+        before = "" if place is None else place.text
+        fields = {**self.defaults, **(place.fields if place else {}), **options.fields}
         if "model" not in fields:
-            fields["model"] = self._default_model()
+            fields["model"] = self._default_model(ask=ask)
         if fields.get("prompt_logprobs") is None and fields.get("stream") is not False:
             fields.setdefault("stream", True)
             fields.setdefault("stream_options", {"include_usage": True, "continuous_usage_stats": True})
         if fields.get("stream") is not True:
             fields.pop("stream_options", None)
-        return self._connected().client.request(prompt, **fields)
+        if ask:
+            return self._connected().client.request(before + prompt, **fields)
+        from .checks import build_request  # noqa: PLC0415  # only for --dry
 
-    def dry(self, prompt: str, options: CellOptions) -> dict[str, Any]:
-        """The fields a cell would send; nothing is sent."""
-        return request_fields(self.request(prompt, options))
+        return build_request({"prompt": before + prompt, **fields})
+
+    def dry(
+        self, prompt: str, options: CellOptions, place: Place | None = None
+    ) -> tuple[dict[str, Any], list[str]]:
+        """The fields a cell would send, and lines about what it can cost. No socket is opened."""
+        from .costs import worst_case  # noqa: PLC0415  # only for --dry
+
+        request = self.request(prompt, options, place, ask=False)
+        lines = worst_case(request, self._known(place)).lines()
+        if not isinstance(request.model, str):
+            lines.append(
+                "model: the server's default; it is asked for when the cell is sent (%acs models shows it)"
+            )
+        return request_fields(request), lines
+
+    def _known(self, place: Place | None) -> list[Completion]:
+        """Completions whose prompts the server has counted: the last one, and those of the session continued."""
+        from .completion import Completion  # noqa: PLC0415  # only for --dry
+
+        there = [] if place is None else [Completion(place.session, run) for run in place.session.runs]
+        return there if self.last is None else [self.last, *there]
 
     def doctor(self) -> list[tuple[Note, Completion, Completion]]:
         """Measure what the boundaries of the last cell's prompt do.
@@ -188,10 +238,10 @@ class Notebook:
             self._models = None
         return self._pump
 
-    def _default_model(self) -> str | None:
+    def _default_model(self, *, ask: bool = True) -> str | None:
         """The server's default, by name: a request without a model would be routed silently."""
         try:
-            known = self.models(refresh=False)
+            known = self.models(refresh=False) if ask else self._models or []
         except NotConfigured:
             raise
         except AcsError:

@@ -44,7 +44,7 @@ HELP: dict[str, str] = {
 FLAGS: dict[str, str] = {
     "--bg": "return at once; the text streams on below the cell",
     "--fmt": "fill @@{name} in the prompt with the variable's text",
-    "--dry": "show the request and send nothing",
+    "--dry": "show the request, its tokens as far as they are known and the most it can cost; no socket is opened",
 }
 
 SHORT = {"model": "-m", "n": "-n", "temperature": "-t"}
@@ -59,16 +59,17 @@ class CellOptions:
     dry: bool = False
     background: bool = False
     fill: bool = False
+    continues: str | None = None
 
 
 def parse_cell_line(line: str) -> CellOptions:
     """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
     values = vars(_cell_parser().parse_args(split(line)))
-    name, dry, background, fill = (values.pop(key) for key in ("out", "dry", "bg", "fmt"))
+    name, dry, background, fill, place = (values.pop(key) for key in ("out", "dry", "bg", "fmt", "in"))
     if name is not None and not _free_name(name):
         raise InvalidRequest(f"-o {name}: a name for a variable of your own is needed, such as -o result.")
     fields = {key: value for key, value in values.items() if value is not None}
-    return CellOptions(fields, name, dry, background, fill)
+    return CellOptions(fields, name, dry, background, fill, place)
 
 
 def _free_name(name: str) -> bool:
@@ -104,7 +105,7 @@ def split(line: str) -> list[str]:
 
 def option_names() -> list[str]:
     """Every long option, as completion offers it."""
-    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", *FLAGS])
+    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--in", "--out", *FLAGS])
 
 
 def setting_names() -> list[str]:
@@ -152,6 +153,7 @@ def _cell_parser() -> _Parser:
             extra |= {"nargs": "?", "const": True}
         parser.add_argument(*flags, dest=name, help=HELP[name], metavar=name.upper(), **extra)
     parser.add_argument("-o", "--out", metavar="NAME")
+    parser.add_argument("--in", metavar="NAME")
     for flag in FLAGS:
         parser.add_argument(flag, action="store_true")
     return parser

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -56,13 +57,16 @@ class Session:
         self._events: list[AnyEvent] = []
         self._clock = clock
         self._subscribers: list[Subscriber] = []
+        # Runs of one session may be folded by several threads: one in the foreground, others in the background.
+        self._folding = threading.RLock()
 
     def apply(self, events: Iterable[AnyEvent], *, at: float | None = None) -> None:
         """Fold events in, then tell the subscribers, once. ``at``: when they happened, if that was not now."""
         batch = ev.merged(events if isinstance(events, list) else list(events))
         if not batch:
             return
-        self._fold(self.now() if at is None else at, batch)
+        with self._folding:
+            self._fold(self.now() if at is None else at, batch)
         for subscriber in tuple(self._subscribers):
             try:
                 subscriber(batch)
@@ -257,6 +261,7 @@ class Session:
 
     def _finished(self, at: float, event: ev.Finished) -> None:
         node = self.nodes[event.node]
+        node.parts[:] = [node.text]  # complete: one string from here on
         node.finish_reason = event.finish_reason
         node.stop_reason = event.stop_reason
 

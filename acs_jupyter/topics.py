@@ -40,24 +40,42 @@ _RESULT = """\
     result.replay()                    send it again and say where the two part"""
 
 
+_CONTINUE = """\
+%%acs --in NAME goes on where NAME ended: a completion kept with -o or made by a Client, one of its choices, or a
+session (its last run). The cell's body follows that text byte for byte; prompt, continuation and body are sent as one.
+
+    %%acs --in story -o more
+     and then
+
+Without a body it continues at the very end. With several choices name one, counted from 1: --in story:2. A stopped or
+interrupted one goes on from what came; a running one must end first. Model and sampling are those of the run before,
+but n, echo and prompt_logprobs; options of this cell go over them. The new run joins the same session, as a child of
+what it continues; nothing is changed above it. Text is sent, not token ids: the last word may be tokenised anew."""
+
+
 def _options() -> str:
     rows = [
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
         for name in HELP
     ]
-    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items()]
+    rows += [
+        ("-o, --out NAME", "store the completion"),
+        ("--in NAME[:K]", "continue a stored completion (its K-th choice) or a session"),
+        *FLAGS.items(),
+    ]
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["options", "prompt", "result"]
+    return ["continue", "options", "prompt", "result"]
 
 
 def text(topic: str) -> tuple[str, bool]:
     """The text of a topic, and whether there is such a topic; ``""`` is the first page."""
     known = {
         "": _START.format(topics=", ".join(names())),
+        "continue": _CONTINUE,
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,

@@ -39,10 +39,8 @@ class Node:
 
     @property
     def text(self) -> str:
-        """All text that has arrived."""
-        if len(self.parts) > 1:
-            self.parts[:] = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
+        """All text that has arrived. Reading changes nothing: another thread may be adding to the parts."""
+        return self.parts[0] if len(self.parts) == 1 else "".join(self.parts)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ FLOORS = [
     {"session", "options", "reader", "job_terms"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
+    {"continuing", "costs"},
     {"connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
     {"jobs"},
     {"client", "widgets.live"},
