@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .errors import AcsError
     from .record import load
     from .session import Session
+    from .workbench import Workbench
 
 _HOMES = {
     "AcsError": "errors",
@@ -31,6 +32,7 @@ _HOMES = {
     "Completion": "completion",
     "Session": "session",
     "Token": "completion",
+    "Workbench": "workbench",
     "load": "record",
 }
 
@@ -42,6 +44,7 @@ __all__ = [
     "Completion",
     "Session",
     "Token",
+    "Workbench",
     "__version__",
     "load",
     "load_ipython_extension",

@@ -45,14 +45,14 @@ class NotebookView:
     def __init__(self) -> None:
         self._copy: Any = None
 
-    def open(self, session: Session, handle: Handle) -> None:
+    def open(self, session: Session, handle: Handle, *, background: bool = False) -> None:
         """Show the live cell and an empty place for the copy."""
         from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
         from .widgets.live import LiveCell  # noqa: PLC0415  # anywidget loads with the first cell
 
         self._session, self._handle = session, handle
-        self._window = LiveCell(session, runs=[handle.run], on_intent=self._obey)
+        self._window = LiveCell(session, runs=[handle.run], on_intent=self._obey, interrupts=not background)
         display(self._window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
 
@@ -83,7 +83,7 @@ class TextView:
         self._out = write or sys.stdout.write
         self._unsubscribe: Callable[[], None] = lambda: None
 
-    def open(self, session: Session, handle: Handle) -> None:
+    def open(self, session: Session, handle: Handle, *, background: bool = False) -> None:
         """Start to write what arrives."""
         self._session, self._run = session, handle.run
         self._unsubscribe = session.subscribe(self._show)

@@ -31,8 +31,8 @@ CELL_DEFAULTS: dict[str, Any] = {"max_tokens": 128, "logprobs": 5}
 class View(Protocol):
     """What shows a run while it goes on, and leaves something readable when it ends."""
 
-    def open(self, session: Session, handle: Handle) -> None:
-        """Start to show."""
+    def open(self, session: Session, handle: Handle, *, background: bool = False) -> None:
+        """Start to show. ``background``: the kernel is free while it runs."""
 
     def close(self) -> None:
         """The run has ended, in whatever way: write what stays."""
@@ -48,6 +48,8 @@ class Notebook:
     show_notes: bool = True
     last: Completion | None = field(default=None, repr=False)
     last_prompt: tuple[str, CellOptions] | None = field(default=None, repr=False)
+    running: dict[str, Handle] = field(default_factory=dict, repr=False)
+    """Runs in the background that a form began, so that every window on them can stop them."""
     base_url: str | None = None
     api_key: Secret | None = None
     _pump: Pump | None = field(default=None, repr=False)
@@ -81,12 +83,15 @@ class Notebook:
             for note in notes(whole, add_special_tokens=request.add_special_tokens is not False):
                 self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
         view = self.make_view()
-        return self._shown(view, lambda: self.start(request, place, added=prompt), options, keep)
+        start = lambda: self.start(request, Session(), place, added=prompt)  # noqa: E731  # sent when all can see it
+        return self._shown(view, start, options, keep)
 
-    def start(self, request: CompletionRequest, place: Place | None = None, *, added: str = "") -> Handle:
-        """Send a request as a run of its own, or as a child of the place it continues after ``added``."""
+    def start(
+        self, request: CompletionRequest, session: Session, place: Place | None = None, *, added: str = ""
+    ) -> Handle:
+        """Send a request as a run of its own in ``session``, or as a child of a place, after ``added``."""
         if place is None:
-            return self._connected().start(request, Session())
+            return self._connected().start(request, session)
         return self._connected().start(request, place.session, parents=[place.node], added=added)
 
     def _shown(
@@ -103,7 +108,7 @@ class Notebook:
             self.last = handle.completion
             keep(self.last)
             try:
-                view.open(handle.session, handle)
+                view.open(handle.session, handle, background=options.background)
                 if not options.background:
                     return handle.wait(interrupts)
                 handle.detach(lambda _: view.close())
@@ -124,6 +129,11 @@ class Notebook:
         """
         before = "" if place is None else place.text
         fields = {**self.defaults, **(place.fields if place else {}), **options.fields}
+        return self.asked(before + prompt, fields, ask=ask)
+
+    def asked(self, text: str, fields: dict[str, Any], *, ask: bool = True) -> CompletionRequest:
+        """The request of these fields and no defaults: the model named, streamed where the contract allows."""
+        fields = dict(fields)
         if "model" not in fields:
             fields["model"] = self._default_model(ask=ask)
         if fields.get("prompt_logprobs") is None and fields.get("stream") is not False:
@@ -132,10 +142,10 @@ class Notebook:
         if fields.get("stream") is not True:
             fields.pop("stream_options", None)
         if ask:
-            return self._connected().client.request(before + prompt, **fields)
+            return self._connected().client.request(text, **fields)
         from .checks import build_request  # noqa: PLC0415  # only for --dry
 
-        return build_request({"prompt": before + prompt, **fields})
+        return build_request({"prompt": text, **fields})
 
     def dry(
         self, prompt: str, options: CellOptions, place: Place | None = None

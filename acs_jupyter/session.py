@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,15 +171,19 @@ class Session:
             "runs": {key: run_state(run) for key, run in self.runs.items()},
         }
 
+    def lines(self) -> Iterator[bytes]:
+        """The log as JSON lines: a header, then one event a line with its time."""
+        yield json.dumps({"format": FORMAT, "version": FORMAT_VERSION}).encode() + b"\n"
+        for at, event in self.log:
+            yield msgspec.json.encode([at, event]) + b"\n"
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the log as JSON lines: a header, then one event a line with its time. Atomic."""
+        """Write the log to a file, see :meth:`lines`. Atomic."""
         target = Path(path)
         handle, name = tempfile.mkstemp(prefix=target.name, dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(json.dumps({"format": FORMAT, "version": FORMAT_VERSION}).encode() + b"\n")
-                for at, event in self.log:
-                    file.write(msgspec.json.encode([at, event]) + b"\n")
+                file.writelines(self.lines())
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(target)
@@ -189,7 +193,10 @@ class Session:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Session:
-        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none."""
+        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none.
+
+        A run that was still open then is closed as interrupted: nothing more comes for it.
+        """
         session = cls()
         with Path(path).open("rb") as file:
             _check_header(file.readline(), path)
@@ -199,6 +206,8 @@ class Session:
                     session._fold(at, [event])
                 except (ValueError, KeyError) as error:
                     raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
+        for run in [key for key, run in session.runs.items() if run.outcome == "open"]:
+            session._fold(session._times[-1], [ev.RunClosed(run, "interrupted")])
         return session
 
     def _fold(self, at: float, batch: list[AnyEvent]) -> None:

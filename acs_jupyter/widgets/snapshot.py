@@ -63,13 +63,19 @@ _BESIDE = """
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"}
 
 
-def static_html(session: Session, run: str, *, beside_window: bool = False) -> str:
-    """One run as script-free HTML. ``beside_window``: it hides itself where a live window shows the same."""
+def static_html(session: Session, run: str, *, beside_window: bool = False, show_prompt: bool = False) -> str:
+    """One run as script-free HTML.
+
+    ``beside_window``: it hides itself where a live window shows the same. ``show_prompt``: what stands before it, too.
+    """
     here = session.runs[run]
     style = _STYLE + ("\n" + _BESIDE if beside_window else "")
     parts = [f'<style>\n{style}\n</style><div class="acs-static{" acs-beside" if beside_window else ""}">']
     nodes = [session.nodes[node] for node in here.nodes]
     for prompt, choices in _by_prompt(nodes):
+        if show_prompt and prompt is not None:
+            before = _text(session.text_to(prompt)).replace("\n", '<i class="n"></i>\n')
+            parts.append(f'<pre style="white-space:pre-wrap;word-break:normal;opacity:.7">{before}</pre>')
         if len(nodes) > 1 and prompt is not None and _prompts(nodes) > 1:
             parts.append(f'<div class="acs-name">{_text(_label(session, prompt))}</div>')
         many = len(nodes) > 1
@@ -98,6 +104,18 @@ def plain_text(session: Session, run: str) -> str:
             name = f"prompt {number} ({_label(session, prompt)}), " if several and prompt else ""
             blocks.append(f"--- {name}continuation {place} of {len(choices)} ---\n{node.text}")
     return "\n".join(blocks)
+
+
+def bench_bundle(session: Session, runs: list[str]) -> dict[str, str]:
+    """What stays of a workbench: the last of its runs with its prompt, and how many there are before it."""
+    last = session.runs[runs[-1]]
+    nodes = last.nodes
+    html = static_html(session, last.id, beside_window=True, show_prompt=True)
+    if len(runs) > 1:
+        html = html.removesuffix("</div>")
+        html += f'<div class="acs-line">{len(runs) - 1} earlier in this output\'s record: acs_jupyter.load</div></div>'
+    text = session.text_to(nodes[0]) if len(nodes) == 1 else plain_text(session, last.id)
+    return {"text/plain": text, "text/html": html}
 
 
 def mimebundle(session: Session, run: str) -> dict[str, str]:

@@ -10,11 +10,29 @@ import type { Event } from "./events";
 import { unpack } from "./packing";
 import { emptyState, fold, type State } from "./state";
 
-export type Intent = { type: "Cancel"; run?: string } | { type: "Resync"; seen: number };
+/** A request's fields as text, the way options are written. */
+export type Fields = Record<string, string>;
+
+export type Intent =
+  | { type: "Cancel"; run?: string }
+  | { type: "Resync"; seen: number }
+  | { type: "Run"; prompt: string; fields: Fields }
+  | { type: "Continue"; node: string; fields: Fields }
+  | { type: "Keep"; prompt: string; fields: Fields }
+  | { type: "Export" };
+
+/** What the kernel says beside the log. */
+export interface Word {
+  /** What was asked for is not done: why, and at which field. */
+  refused?: { field: string | null; message: string };
+  export?: { name: string; text: string };
+  ran?: true;
+}
 
 export const ACK_WITHIN_MS = 300;
+export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
 
-interface Message {
+interface Message extends Word {
   seq?: number;
   at?: number;
   events?: Event[];
@@ -38,7 +56,14 @@ export interface Host {
   option<T>(name: string): T | undefined;
   running(): boolean;
   stop(): void;
+  /** False when there is no kernel to ask. */
+  send(intent: Intent): boolean;
   listen(listener: Listener): () => void;
+  /** Be told of words of the kernel that are not of the log. */
+  hear(hearer: (word: Word) => void): () => void;
+  /** A trait that both sides write. */
+  keep(name: string, value: unknown): void;
+  watch(name: string, watcher: () => void): () => void;
   close(): void;
 }
 
@@ -49,16 +74,18 @@ export function connect(model: AnyModel): Host {
   let asked = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<Listener>();
+  const hearers = new Set<(word: Word) => void>();
 
   const tell = (fresh: boolean) => {
     for (const listener of listeners) listener(fresh);
   };
 
-  const send = (intent: Intent) => {
+  const send = (intent: Intent): boolean => {
     try {
       model.send(intent);
+      return true;
     } catch {
-      // No kernel: there is nobody to ask.
+      return false; // No kernel: there is nobody to ask.
     }
   };
 
@@ -90,7 +117,7 @@ export function connect(model: AnyModel): Host {
         return resync();
       }
       tell(false);
-    }
+    } else for (const hearer of hearers) hearer(message);
   };
 
   const running = () => Object.values(state.runs).some((run) => run.outcome === "open");
@@ -100,7 +127,8 @@ export function connect(model: AnyModel): Host {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       const manager = model.widget_manager as Interruptible | undefined;
-      if (running()) manager?.kernel?.interrupt?.();
+      // A run in the background does not keep the kernel busy: an interrupt would hit somebody else's cell.
+      if (running() && model.get("interrupts") !== false) manager?.kernel?.interrupt?.();
     }, ACK_WITHIN_MS);
     send({ type: "Cancel" });
   };
@@ -111,6 +139,7 @@ export function connect(model: AnyModel): Host {
     const open = Object.values(state.runs).filter((run) => run.outcome === "open");
     for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
     if (open.length > 0) tell(false);
+    for (const hearer of hearers) hearer({ refused: { field: null, message: LOST } });
   };
 
   const onSnapshot = () => adopt(String(model.get("snapshot")));
@@ -131,6 +160,23 @@ export function connect(model: AnyModel): Host {
     option: (name) => model.get(name),
     running,
     stop,
+    send,
+    hear(hearer) {
+      hearers.add(hearer);
+      return () => hearers.delete(hearer);
+    },
+    keep(name, value) {
+      model.set(name, value);
+      try {
+        model.save_changes();
+      } catch {
+        // No kernel: it is kept in this page alone.
+      }
+    },
+    watch(name, watcher) {
+      model.on(`change:${name}`, watcher);
+      return () => model.off(`change:${name}`, watcher);
+    },
     listen(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
