@@ -63,6 +63,8 @@ class Bench {
       event.stopPropagation();
       this.#send();
     });
+    // JupyterLab refuses line breaks in any box inside a cell, by a listener on the box itself: it must not hear of them.
+    this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
     const ends = [host.hear((word) => this.#heard(word)), host.watch("draft", () => this.#adopt()), host.watch("kept", () => this.update(false))];
     signal.addEventListener("abort", () => {
       for (const end of ends) end();
