@@ -125,7 +125,9 @@ class AcsMagics(Magics):
 
         measured = self.notebook.doctor()
         if not measured:
-            print("The last prompt's boundaries are clean: no blank at its end, no \\r\\n, no second BOS.")
+            print(
+                "The last prompt's boundaries are clean: no blank or cut word at its end, no \\r\\n, no second BOS."
+            )
             return None
         return boundary_frame(measured)
 

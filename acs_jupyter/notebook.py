@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .boundary import Note, notes
+from .boundary import Note, goes_on_inside, last_word, notes
 from .errors import AcsError, InvalidRequest, NotConfigured
 from .local_process import LocalServer
 from .options import CellOptions
@@ -172,7 +172,8 @@ class Notebook:
         """Measure what the boundaries of the last cell's prompt do.
 
         For each note: the distribution of the next token with the prompt as it is, and without what the note names.
-        Each costs two requests of one token.
+        Each request is of one token: one for the prompt as it is (which also tells whether its last word is cut), and
+        one for each note.
         """
         if self.last_prompt is None:
             raise InvalidRequest("There is no prompt yet: run a %%acs cell first.")
@@ -184,7 +185,16 @@ class Notebook:
         def next_token(text: str) -> Completion:
             return self._connected().start(self.request(text, one), Session()).wait()
 
-        return [(note, next_token(prompt), next_token(note.without)) for note in found]
+        as_is = next_token(prompt) if found or last_word(prompt) else None
+        cut = last_word(prompt)
+        if (
+            as_is is not None
+            and cut
+            and goes_on_inside(prompt, as_is.text)
+            and cut.without not in {n.without for n in found}
+        ):
+            found.append(cut)
+        return [(note, as_is, next_token(note.without)) for note in found if as_is is not None]
 
     def models(self, *, refresh: bool = True) -> list[Model]:
         """The server's models; with ``refresh=False`` those that are known already, if any are."""

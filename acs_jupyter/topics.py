@@ -14,7 +14,7 @@ _START = """\
 
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
-%acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
+%acs doctor                what a blank or a cut word at the end, \\r\\n or a second BOS does to the next token
 %acs last                  the last completion once more, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}

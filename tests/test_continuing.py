@@ -13,6 +13,7 @@ import pytest
 from acs_jupyter import Client, Session
 from acs_jupyter import events as ev
 from acs_jupyter.options import parse_cell_line
+from acs_jupyter.record import pack_run, unpack_run
 from tests.support.player import CLOSE, DONE, HANG, chunk, frames, head, stream
 from tests.test_magics import KEY, PARIS, Shell, connect, shell  # noqa: F401  # fixtures
 
@@ -151,6 +152,15 @@ def test_a_saved_session_goes_on_after_a_restart(shell: Shell, connect: Any, tmp
     assert prompts(server)[1] == "Hi Paris!"
     shell["b"].session.save(tmp_path / "s.jsonl")
     assert Session.load(tmp_path / "s.jsonl").state() == shell["b"].session.state()
+
+
+def test_what_a_saved_notebook_holds_goes_on_after_a_restart(shell: Shell, connect: Any) -> None:  # noqa: F811
+    server = connect(PARIS, MORE)
+    shell.run("%%acs -m m -t 0.5 -o a\nHi")
+    shell.shell.user_ns["kept"] = unpack_run(pack_run(shell["a"].session, shell["a"].run))
+    assert shell.run("%%acs --in kept -o b\n!").ok
+    assert prompts(server)[1] == "Hi Paris!"
+    assert server.requests[1].json["temperature"] == 0.5
 
 
 def test_dry_opens_no_socket_and_counts_what_is_known(shell: Shell, connect: Any) -> None:  # noqa: F811

@@ -253,7 +253,12 @@ def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> 
         ("Hi \t", "ends in 2 blank characters"),
         ("a\r\nb", "\\r\\n line ends (1)"),
         ("<|begin_of_text|>Hi", "begins with <|begin_of_text|>"),
+        ("The capital of France: Fran", "'Fran' begins 'France'"),
         ("Hi", ""),
+        ("The cats like the cat", ""),
+        ("There was one of them there", ""),
+        ("Once upon a time, a runner: a-run", ""),
+        ("日本語。日本", ""),
     ],
 )
 def test_boundaries_are_pointed_out_and_nothing_is_repaired(
@@ -281,6 +286,12 @@ def test_the_doctor_measures_both_ways(
     assert frame["as_is"].iloc[0] != " Paris"
     shell.run("%%acs --max-tokens 1\nThe capital of France is")
     assert "clean" in shell.run("%acs doctor").out
+    assert (
+        "note:" not in shell.run("%%acs --max-tokens 1\nThe capital of Germany is Berl").out
+    )  # it cannot be known
+    frame = shell.run("%acs doctor").result  # but measured
+    assert "'Berl' for the beginning of a longer word" in frame["note"].iloc[0]
+    assert (frame["as_is"].iloc[0], frame["without"].iloc[0]) == ("in", " Berlin")
 
 
 def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:

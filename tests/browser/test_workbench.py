@@ -210,8 +210,24 @@ def it_opens_twice_and_survives_a_reload(day: Day) -> None:
     shoot(day.page, "bench-reloaded-light")
 
 
-def without_a_kernel_the_copy_reads(day: Day, saved: Path) -> None:
-    runs = day.runs()
+def a_restarted_kernel_is_told_and_the_page_keeps_everything(day: Day) -> None:
+    day.nb.save()
+    day.box.fill("not lost")
+    day.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart().then(() => null)"
+    )
+    day.bench.locator(".acs-error", has_text="The kernel is gone or was restarted").wait_for()
+    day.button("Run").click()
+    day.page.wait_for_timeout(300)
+    assert day.box.input_value() == "not lost"
+    assert day.items.count() == 6
+    assert day.bench.locator(".acs-t").count() == 30
+    with day.page.expect_download() as text:
+        day.button("Save text").click()
+    assert Path(text.value.path()).read_bytes().decode().startswith(NASTY)
+
+
+def without_a_kernel_the_copy_reads(day: Day, saved: Path, runs: Any) -> None:
     assert [one.prompt for one in load(saved)][:4] == [run[1] for run in runs]
     day.nb.save()
     day.nb.end_kernels()
@@ -239,7 +255,10 @@ def test_a_day_at_the_workbench(notebook: Open, page: Page, root: Path, scripted
     stop_leaves_a_busy_kernel_alone(day)
     a_lone_surrogate_goes_nowhere(day)
     it_opens_twice_and_survives_a_reload(day)
-    without_a_kernel_the_copy_reads(day, root / nb.name)
+    saved = root / nb.name
+    runs = day.runs()
+    a_restarted_kernel_is_told_and_the_page_keeps_everything(day)
+    without_a_kernel_the_copy_reads(day, saved, runs)
 
 
 def test_the_workbench_in_the_dark(browser: Browser, scripted_server: Running, tmp_path: Path) -> None:
