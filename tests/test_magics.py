@@ -291,7 +291,10 @@ def test_the_doctor_measures_both_ways(
     )  # it cannot be known
     frame = shell.run("%acs doctor").result  # but measured
     assert "'Berl' for the beginning of a longer word" in frame["note"].iloc[0]
-    assert (frame["as_is"].iloc[0], frame["without"].iloc[0]) == ("in", " Berlin")
+    assert (
+        frame["as_is"].iloc[0].isalpha()
+    )  # it goes on inside the word, and not with what the word was to be
+    assert frame["without"].iloc[0] == " Berlin"
 
 
 def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:
