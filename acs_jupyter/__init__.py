@@ -19,8 +19,10 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
+    from .distribution import Distribution, Distributions
     from .errors import AcsError
     from .record import load
+    from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
     from .workbench import Workbench
 
@@ -30,10 +32,18 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "Distribution": "distribution",
+    "Distributions": "distribution",
     "Session": "session",
     "Token": "completion",
     "Workbench": "workbench",
+    "choose": "scoring",
+    "distributions": "scoring",
     "load": "record",
+    "logprob": "scoring",
+    "perplexity": "scoring",
+    "score": "scoring",
+    "score_async": "scoring",
 }
 
 __all__ = [
@@ -42,12 +52,20 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "Distribution",
+    "Distributions",
     "Session",
     "Token",
     "Workbench",
     "__version__",
+    "choose",
+    "distributions",
     "load",
     "load_ipython_extension",
+    "logprob",
+    "perplexity",
+    "score",
+    "score_async",
     "unload_ipython_extension",
 ]
 
