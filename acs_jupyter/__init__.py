@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .record import load
     from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
+    from .workbench import Workbench
 
 _HOMES = {
     "AcsError": "errors",
@@ -37,6 +38,7 @@ _HOMES = {
     "JobBoard": "job_board",
     "Session": "session",
     "Token": "completion",
+    "Workbench": "workbench",
     "choose": "scoring",
     "distributions": "scoring",
     "load": "record",
@@ -57,6 +59,7 @@ __all__ = [
     "JobBoard",
     "Session",
     "Token",
+    "Workbench",
     "__version__",
     "choose",
     "distributions",

@@ -106,6 +106,16 @@ class Choice:
         self._node = node
 
     @property
+    def session(self) -> Session:
+        """The session it belongs to."""
+        return self._session
+
+    @property
+    def node(self) -> str:
+        """Its node in the session's tree."""
+        return self._node.id
+
+    @property
     def index(self) -> int:
         """Position in the answer: prompt-major, then by sample."""
         return self._node.choice or 0

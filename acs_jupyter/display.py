@@ -52,7 +52,7 @@ class NotebookView:
         self._copy: Any = None
         self._saving = threading.Lock()
 
-    def open(self, session: Session, handle: Handle, asking: Asking) -> None:
+    def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
         """Show the live cell and an empty place for the copy."""
         from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
@@ -63,7 +63,9 @@ class NotebookView:
         def obey(intent: AnyIntent) -> None:
             asking.obey(intent, window.tell)
 
-        window = LiveCell(session, runs=[handle.run], on_intent=obey, can_branch=True)
+        window = LiveCell(
+            session, runs=[handle.run], on_intent=obey, can_branch=True, interrupts=not background
+        )
         self._window = window
         display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
@@ -95,7 +97,7 @@ class TextView:
         self._out = write or sys.stdout.write
         self._unsubscribe: Callable[[], None] = lambda: None
 
-    def open(self, session: Session, handle: Handle, asking: Asking) -> None:
+    def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
         """Start to write what arrives; a terminal asks for nothing."""
         self._session, self._run = session, handle.run
         self._unsubscribe = session.subscribe(self._show)
@@ -107,8 +109,8 @@ class TextView:
         if run is None:
             return
         if len(run.nodes) > 1:
-            for node in run.nodes:
-                self._write(f"[{self._session.nodes[node].choice}] {self._session.nodes[node].text}\n")
+            for number, node in enumerate(run.nodes, start=1):
+                self._write(f"[{number} of {len(run.nodes)}] {self._session.nodes[node].text}\n")
         else:
             self._write("\n")
         sys.stdout.flush()

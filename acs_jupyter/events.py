@@ -10,6 +10,7 @@ unless it continues a node that is there, and one child node for each choice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -177,20 +178,23 @@ def opening(
     *,
     parents: list[str] | None = None,
     origin: Origin | None = None,
+    added: str = "",
     request_id: str | None = None,
 ) -> list[AnyEvent]:
     """The events of a request that is about to be sent.
 
     ``parents``: one node a prompt, already in the session, which the choices continue. Without it every
-    prompt becomes a root of its own. ``origin``: what every choice begins with, and where that was.
+    prompt becomes a root of its own. ``origin``: what every choice begins with, and where that was. ``added``: the
+    end of the prompt that is new, after the text of the parent; it becomes a prompt node between both.
     """
     opened: list[AnyEvent] = [RunOpened(run, request_fields(request), request_id)]
-    roots = parents
-    if roots is None:
+    roots = parents or []
+    if parents is None or added:
         roots = [f"{run}.p{i}" for i in range(request.prompt_count)]
-        for node, prompt in zip(roots, request.prompts, strict=True):
+        above: Sequence[str | None] = parents or [None] * len(roots)
+        for node, prompt, parent in zip(roots, request.prompts, above, strict=True):
             text, ids = (prompt, None) if isinstance(prompt, str) else ("", prompt)
-            opened.append(NodeOpened(node, run, text=text, ids=ids))
+            opened.append(NodeOpened(node, run, parent, text=text if parent is None else added, ids=ids))
     for index in range(request.choice_count):
         parent = roots[index // request.fan_out]
         echo = request.echo is True

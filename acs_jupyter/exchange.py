@@ -55,6 +55,7 @@ class Exchange:
         run: str | None = None,
         parents: list[str] | None = None,
         origin: Origin | None = None,
+        added: str = "",
         request_id: str | None = None,
         retries: int = 3,
         redact: Callable[[str], str] = lambda text: text,
@@ -69,6 +70,7 @@ class Exchange:
         self.attempt = 0
         self._parents = parents
         self._origin = origin
+        self._added = added
         self._redact = redact
         self._strain = strain
         self.strainer: Strainer | None = None
@@ -84,8 +86,9 @@ class Exchange:
     def open(self) -> list[AnyEvent]:
         """The events that open the run."""
         return opening(
-            self.run, self.request, parents=self._parents, origin=self._origin, request_id=self.request_id
-        )
+            self.run, self.request, parents=self._parents, origin=self._origin, added=self._added,
+            request_id=self.request_id,
+        )  # fmt: skip
 
     @property
     def request_id(self) -> str:
@@ -183,7 +186,7 @@ class Exchange:
     # -- inside -----------------------------------------------------------------------------------
 
     def _new_attempt(self) -> None:
-        self._reader = Reader(self.run, self.request, parents=self._parents)
+        self._reader = Reader(self.run, self.request, parents=None if self._added else self._parents)
         self._frames = None
         self.strainer = self._strain() if self._strain else None
         self._status = 0

@@ -79,7 +79,35 @@ class Locate(Intent, frozen=True):
 Branching = Fork | Resample | Edit
 """The intents that lead to a new run."""
 
-AnyIntent = Cancel | Resync | CancelJob | OpenJob | Fork | Resample | Edit | Locate
+
+class Run(Intent, frozen=True):
+    """Send a prompt as a run of its own; ``fields`` are the request's, as text, the way options are written."""
+
+    prompt: str
+    fields: dict[str, str] = {}
+
+
+class Continue(Intent, frozen=True):
+    """Go on at the end of a node."""
+
+    node: str
+    fields: dict[str, str] = {}
+
+
+class Keep(Intent, frozen=True):
+    """Keep a prompt that was not sent, before another one takes its place in the form."""
+
+    prompt: str
+    fields: dict[str, str] = {}
+
+
+class Export(Intent, frozen=True):
+    """Give the whole log, to be saved as a file."""
+
+
+AnyIntent = (
+    Cancel | Resync | CancelJob | OpenJob | Fork | Resample | Edit | Locate | Run | Continue | Keep | Export
+)
 
 
 def decode_intent(content: Any) -> AnyIntent:

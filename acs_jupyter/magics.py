@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -17,6 +18,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from traitlets import Float, Int, Unicode
 
 from . import topics
+from .continuing import place_of
 from .display import make_view, show_copy
 from .errors import AcsError, InvalidRequest
 from .notebook import CELL_DEFAULTS, Notebook
@@ -36,6 +38,8 @@ from .template import fill
 if TYPE_CHECKING:
     from .completion import Completion
 
+BODILESS = "cell"
+"""What a cell that is nothing but its ``%%acs`` line becomes: ``%acs cell ...``; nobody needs to type it."""
 COMMANDS = ["doctor", "help", "jobs", "last", "local", "models", "set"]
 
 
@@ -66,18 +70,7 @@ class AcsMagics(Magics):
     def cell(self, line: str, cell: str) -> None:
         """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
         with _told_in_one_line():
-            options = parse_cell_line(line)
-            prompt = self._prompt(line, cell)
-            if options.fill:
-                prompt = fill(prompt, self.shell.user_ns)
-            if options.job is not None:
-                self._submit(prompt, options)
-                return
-            if options.dry:
-                print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
-                return
-            self._pick_up_jobs()
-            self.notebook.run(prompt, options, self._keeper(options))
+            self._run(line, self._prompt(line, cell))
 
     @no_var_expand
     @line_magic("acs")
@@ -85,7 +78,7 @@ class AcsMagics(Magics):
         """``%acs models | set [NAME [VALUE]] | doctor | jobs | last [NAME] | local [--gguf FILE] | help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
-            if command not in COMMANDS:
+            if command not in (*COMMANDS, BODILESS):
                 if not command:
                     print(topics.text("")[0])
                     return None
@@ -112,6 +105,34 @@ class AcsMagics(Magics):
 
         return command(self.notebook, self.shell, split(rest))
 
+    def _run(self, line: str, prompt: str) -> None:
+        options = parse_cell_line(line)
+        names = self.shell.user_ns
+        place = None if options.continues is None else place_of(options.continues, names)
+        if options.fill:
+            prompt = fill(prompt, names)
+        if options.job is not None:
+            if place is not None:
+                options = replace(options, fields={**place.fields, **options.fields})
+                prompt = place.text + prompt
+            self._submit(prompt, options)
+            return
+        if options.dry:
+            fields, lines = self.notebook.dry(prompt, options, place)
+            print(json.dumps(fields, ensure_ascii=False, indent=2), *lines, sep="\n")
+            return
+        self._pick_up_jobs()
+        self.notebook.run(prompt, options, self._keeper(options), place)
+
+    def _cell(self, rest: str) -> None:
+        """A ``%%acs`` cell without a body, as :func:`bodiless` passes it on."""
+        if parse_cell_line(rest).continues is None:
+            raise InvalidRequest(
+                "The cell has no body: there is no prompt. "
+                "Write one below the %%acs line, or continue a text with --in NAME."
+            )
+        self._run(rest, "")
+
     def _last(self, rest: str) -> None:
         found = self.shell.user_ns.get(rest) if rest else self.notebook.last
         if rest and not hasattr(found, "texts"):
@@ -132,7 +153,9 @@ class AcsMagics(Magics):
 
         measured = self.notebook.doctor()
         if not measured:
-            print("The last prompt's boundaries are clean: no blank at its end, no \\r\\n, no second BOS.")
+            print(
+                "The last prompt's boundaries are clean: no blank or cut word at its end, no \\r\\n, no second BOS."
+            )
             return None
         return boundary_frame(measured)
 
@@ -232,6 +255,16 @@ class AcsMagics(Magics):
             return []
 
 
+def bodiless(lines: list[str]) -> list[str]:
+    """A cell of its ``%%acs`` line alone as a line magic: IPython would refuse it before anyone could say more."""
+    if len(lines) != 1 or not _HEAD.match(lines[0]):
+        return lines
+    return [f"%acs {BODILESS} {lines[0].removeprefix('%%acs').strip()}\n"]
+
+
+# In a terminal, whether a cell is complete is asked after its first line: then the body is still to come.
+bodiless.has_side_effects = True  # type: ignore[attr-defined]
+
 _HEAD = re.compile(r"(?m)^%%acs(?=[ \t\r\n])")
 
 
@@ -287,6 +320,7 @@ def load(shell: InteractiveShell) -> None:
         return
     magics = AcsMagics(shell, parent=shell)
     shell.register_magics(magics)
+    shell.input_transformers_cleanup.append(bodiless)
     shell.events.register("pre_run_cell", magics.before_cell)
     shell.events.register("post_run_cell", magics.after_cell)
     for key in ("%%acs", "%acs"):
@@ -300,6 +334,7 @@ def unload(shell: InteractiveShell) -> None:
         return
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("acs", None)
+    shell.input_transformers_cleanup.remove(bodiless)
     shell.events.unregister("pre_run_cell", magics.before_cell)
     shell.events.unregister("post_run_cell", magics.after_cell)
     magics.notebook.close()

@@ -44,7 +44,7 @@ HELP: dict[str, str] = {
 FLAGS: dict[str, str] = {
     "--bg": "return at once; the text streams on below the cell",
     "--fmt": "fill @@{name} in the prompt with the variable's text",
-    "--dry": "show the request and send nothing",
+    "--dry": "show the request, its tokens as far as they are known and the most it can cost; no socket is opened",
 }
 
 JOB_FLAGS: dict[str, str] = {
@@ -74,17 +74,18 @@ class CellOptions:
     background: bool = False
     fill: bool = False
     job: JobOptions | None = None
+    continues: str | None = None
 
 
 def parse_cell_line(line: str) -> CellOptions:
     """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
     values = vars(_cell_parser().parse_args(split(line)))
-    name, dry, background, fill = (values.pop(key) for key in ("out", "dry", "bg", "fmt"))
+    name, dry, background, fill, place = (values.pop(key) for key in ("out", "dry", "bg", "fmt", "in"))
     if name is not None and not _free_name(name):
         raise InvalidRequest(f"-o {name}: a name for a variable of your own is needed, such as -o result.")
     job = _job_options(values, background)
     fields = {key: value for key, value in values.items() if value is not None}
-    return CellOptions(fields, name, dry, background, fill, job)
+    return CellOptions(fields, name, dry, background, fill, job, place)
 
 
 def _job_options(values: dict[str, Any], background: bool) -> JobOptions | None:
@@ -129,7 +130,9 @@ def split(line: str) -> list[str]:
 
 def option_names() -> list[str]:
     """Every long option, as completion offers it."""
-    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", *FLAGS, *JOB_FLAGS])
+    return sorted(
+        [*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--in", "--out", *FLAGS, *JOB_FLAGS]
+    )
 
 
 def setting_names() -> list[str]:
@@ -177,6 +180,7 @@ def _cell_parser() -> _Parser:
             extra |= {"nargs": "?", "const": True}
         parser.add_argument(*flags, dest=name, help=HELP[name], metavar=name.upper(), **extra)
     parser.add_argument("-o", "--out", metavar="NAME")
+    parser.add_argument("--in", metavar="NAME")
     for flag in FLAGS:
         parser.add_argument(flag, action="store_true")
     for flag in JOB_FLAGS:

@@ -47,9 +47,10 @@ class Pump:
         *,
         parents: list[str] | None = None,
         origin: Origin | None = None,
+        added: str = "",
     ) -> Handle:
-        """Send a request; its events wait in the handle until someone takes them."""
-        exchange = self.client.exchange(request, parents=parents, origin=origin)
+        """Send a request; its events wait in the handle until someone takes them. See ``events.opening``."""
+        exchange = self.client.exchange(request, parents=parents, origin=origin, added=added)
         return Handle(self.client, exchange, session, self._running_loop())
 
     def close(self) -> None:

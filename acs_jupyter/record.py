@@ -180,8 +180,9 @@ def _records(notebook: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
     for number, cell in enumerate(cells, start=1):
         for output in cell.get("outputs", ()):
             metadata = output.get("metadata", {})
-            if KEY in metadata:
-                yield number, metadata[KEY]
+            found = metadata.get(KEY, [])
+            for record in found if isinstance(found, list) else [found]:  # a workbench keeps all its runs
+                yield number, record
 
 
 def _unpacked(head: dict[str, Any], columns: bytes) -> list[Any]:

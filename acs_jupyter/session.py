@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,16 @@ class Session:
         self._clock = clock
         self._writing = threading.Lock()  # a branch can stream while another run does
         self._subscribers: list[Subscriber] = []
+        # Runs of one session may be folded by several threads: one in the foreground, others in the background.
+        self._folding = threading.RLock()
 
     def apply(self, events: Iterable[AnyEvent], *, at: float | None = None) -> None:
         """Fold events in, then tell the subscribers, once. ``at``: when they happened, if that was not now."""
         batch = ev.merged(events if isinstance(events, list) else list(events))
         if not batch:
             return
-        self._fold(self.now() if at is None else at, batch)
+        with self._folding:
+            self._fold(self.now() if at is None else at, batch)
         for subscriber in tuple(self._subscribers):
             try:
                 subscriber(batch)
@@ -188,15 +191,19 @@ class Session:
             "runs": {key: run_state(run) for key, run in self.runs.items()},
         }
 
+    def lines(self) -> Iterator[bytes]:
+        """The log as JSON lines: a header, then one event a line with its time."""
+        yield json.dumps({"format": FORMAT, "version": FORMAT_VERSION}).encode() + b"\n"
+        for at, event in self.log:
+            yield msgspec.json.encode([at, event]) + b"\n"
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the log as JSON lines: a header, then one event a line with its time. Atomic."""
+        """Write the log to a file, see :meth:`lines`. Atomic."""
         target = Path(path)
         handle, name = tempfile.mkstemp(prefix=target.name, dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(json.dumps({"format": FORMAT, "version": FORMAT_VERSION}).encode() + b"\n")
-                for at, event in self.log:
-                    file.write(msgspec.json.encode([at, event]) + b"\n")
+                file.writelines(self.lines())
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(target)
@@ -206,7 +213,10 @@ class Session:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Session:
-        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none."""
+        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none.
+
+        A run that was still open then is closed as interrupted: nothing more comes for it.
+        """
         session = cls()
         with Path(path).open("rb") as file:
             _check_header(file.readline(), path)
@@ -216,6 +226,8 @@ class Session:
                     session._fold(at, [event])
                 except (ValueError, KeyError) as error:
                     raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
+        for run in [key for key, run in session.runs.items() if run.outcome == "open"]:
+            session._fold(session._times[-1], [ev.RunClosed(run, "interrupted")])
         return session
 
     def _fold(self, at: float, batch: list[AnyEvent]) -> None:
@@ -284,6 +296,7 @@ class Session:
 
     def _finished(self, at: float, event: ev.Finished) -> None:
         node = self.nodes[event.node]
+        node.parts[:] = [node.text]  # complete: one string from here on
         node.finish_reason = event.finish_reason
         node.stop_reason = event.stop_reason
 

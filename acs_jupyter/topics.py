@@ -14,7 +14,7 @@ _START = """\
 
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
-%acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
+%acs doctor                what a blank or a cut word at the end, \\r\\n or a second BOS does to the next token
 %acs jobs                  the completion jobs of this key, live; %acs help jobs
 %acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
@@ -62,18 +62,36 @@ service forgets it: from then on the same cell is new, paid work. Submitted jobs
 with their prompts; ACS_JOURNAL=off keeps none."""
 
 
+_CONTINUE = """\
+%%acs --in NAME goes on where NAME ended: a completion kept with -o or made by a Client, one of its choices, or a
+session (its last run). The cell's body follows that text byte for byte; prompt, continuation and body are sent as one.
+
+    %%acs --in story -o more
+     and then
+
+Without a body it continues at the very end. With several choices name one, counted from 1: --in story:2. A stopped or
+interrupted one goes on from what came; a running one must end first. Model and sampling are those of the run before,
+but n, echo and prompt_logprobs; options of this cell go over them. The new run joins the same session, as a child of
+what it continues; nothing is changed above it. Text is sent, not token ids: the last word may be tokenised anew."""
+
+
 def _options() -> str:
     rows = [
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
         for name in HELP
     ]
-    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items(), *JOB_FLAGS.items()]
+    rows += [
+        ("-o, --out NAME", "store the completion"),
+        ("--in NAME[:K]", "continue a stored completion (its K-th choice) or a session"),
+        *FLAGS.items(),
+        *JOB_FLAGS.items(),
+    ]
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["options", "prompt", "result", "jobs"]
+    return ["continue", "options", "prompt", "result", "jobs"]
 
 
 def text(topic: str) -> tuple[str, bool]:
@@ -81,6 +99,7 @@ def text(topic: str) -> tuple[str, bool]:
     known = {
         "": _START.format(topics=", ".join(names())),
         "jobs": _JOBS,
+        "continue": _CONTINUE,
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,

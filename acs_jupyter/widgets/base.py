@@ -53,6 +53,9 @@ class Window(anywidget.AnyWidget):
     grows: ClassVar[bool] = False
     """Whether branches of the followed runs are followed too."""
 
+    interrupts = traitlets.Bool(True).tag(sync=True)
+    """Whether a Stop that gets no answer may interrupt the kernel: only when a run is what keeps it busy."""
+
     snapshot = traitlets.Unicode("").tag(sync=True)
     """The packed state when a run last closed; a state request is answered with the state of now."""
 
@@ -87,7 +90,8 @@ class Window(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the window; the session stays."""
-        self._feed.close()
+        if hasattr(self, "_feed"):  # one that was never made is closed too, by the garbage collector
+            self._feed.close()
         super().close()
 
     def tell(self, line: str) -> None:

@@ -73,8 +73,12 @@ def most_saved(tokens: int) -> int:
     return 40_000 + 150 * min(tokens, FULL) + 40 * max(0, tokens - FULL)
 
 
-def static_html(session: Session, run: str, *, beside_window: bool = False, spent: int = 0) -> str:
-    """One run as script-free HTML. ``beside_window``: it hides itself where a live window shows the same.
+def static_html(
+    session: Session, run: str, *, beside_window: bool = False, show_prompt: bool = False, spent: int = 0
+) -> str:
+    """One run as script-free HTML.
+
+    ``beside_window``: it hides itself where a live window shows the same. ``show_prompt``: what stands before it, too.
 
     ``spent``: bytes that the run takes elsewhere in the file. What then is left of :func:`most_saved` is the room
     for titles and tints; where it ends, the text goes on without.
@@ -84,18 +88,21 @@ def static_html(session: Session, run: str, *, beside_window: bool = False, spen
     for branch in descendants(session, run):
         nodes += [_own(session.nodes[node]) for node in session.runs[branch].nodes]
     tokens = sum(len(node.tokens) for node in nodes)
-    bare = on_file(_page(session, here, beside_window, {})) + on_file(plain_text(session, run))
+    bare = on_file(_page(session, here, beside_window, show_prompt, {})) + on_file(plain_text(session, run))
     room = (most_saved(tokens) - spent - bare) / max(1, tokens)
     texts = {node.id: tinted(node, room * len(node.tokens)) for node in nodes}
-    return _page(session, here, beside_window, texts)
+    return _page(session, here, beside_window, show_prompt, texts)
 
 
-def _page(session: Session, run: Run, beside_window: bool, texts: dict[str, str]) -> str:
+def _page(session: Session, run: Run, beside_window: bool, show_prompt: bool, texts: dict[str, str]) -> str:
     style = _STYLE + (_BESIDE if beside_window else "")
     parts = [f'<style>{style}</style><div class="acs-static{" acs-beside" if beside_window else ""}">']
     nodes = [session.nodes[node] for node in run.nodes]
     many = len(nodes) > 1
     for prompt, choices in _by_prompt(nodes):
+        if show_prompt and prompt is not None:
+            before = text_of(session.text_to(prompt)).replace("\n", '<i class="n"></i>\n')
+            parts.append(f'<pre style="white-space:pre-wrap;word-break:normal;opacity:.7">{before}</pre>')
         if many and prompt is not None and _prompts(nodes) > 1:
             parts.append(f'<div class="acs-name">{text_of(_label(session, prompt))}</div>')
         parts.append('<div class="acs-grid">' if many else "")
@@ -128,6 +135,18 @@ def plain_text(session: Session, run: str) -> str:
         text = session.nodes[session.runs[branch].nodes[0]].text
         blocks.append(f"--- {_branch_line(session, branch)} ---\n{text}")
     return "\n".join(blocks)
+
+
+def bench_bundle(session: Session, runs: list[str]) -> dict[str, str]:
+    """What stays of a workbench: the last of its runs with its prompt, and how many there are before it."""
+    last = session.runs[runs[-1]]
+    nodes = last.nodes
+    html = static_html(session, last.id, beside_window=True, show_prompt=True)
+    if len(runs) > 1:
+        html = html.removesuffix("</div>")
+        html += f'<div class="acs-line">{len(runs) - 1} earlier in this output\'s record: acs_jupyter.load</div></div>'
+    text = session.text_to(nodes[0]) if len(nodes) == 1 else plain_text(session, last.id)
+    return {"text/plain": text, "text/html": html}
 
 
 def mimebundle(session: Session, run: str, *, spent: int = 0) -> dict[str, str]:

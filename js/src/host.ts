@@ -17,15 +17,35 @@ export type Branching =
   | { type: "Edit"; node: string; text: string }
   | { type: "Locate"; node: string };
 
-export type Intent = { type: "Cancel"; run?: string } | { type: "Resync"; seen: number } | Branching;
+/** A request's fields as text, the way options are written. */
+export type Fields = Record<string, string>;
+
+export type Intent =
+  | { type: "Cancel"; run?: string }
+  | { type: "Resync"; seen: number }
+  | { type: "Run"; prompt: string; fields: Fields }
+  | { type: "Continue"; node: string; fields: Fields }
+  | { type: "Keep"; prompt: string; fields: Fields }
+  | { type: "Export" }
+  | Branching;
+
 
 export const ACK_WITHIN_MS = 300;
 /** After this long without an answer to what interrupts nothing, the reader is told. */
 export const TELL_AFTER_MS = 1500;
 const BUSY = "The kernel has not answered yet: it is busy, and does this when it is free, or it is gone.";
 const GONE = "The kernel that made this text is gone; run the cell again to branch from it.";
+/** What the kernel says beside the log. */
+export interface Word {
+  /** What was asked for is not done: why, and at which field. */
+  refused?: { field: string | null; message: string };
+  export?: { name: string; text: string };
+  ran?: true;
+}
 
-interface Message {
+export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
+
+interface Message extends Word {
   seq?: number;
   at?: number;
   events?: Event[];
@@ -56,7 +76,14 @@ export interface Host {
   /** Stop a run, or all. */
   stop(run?: string): void;
   branch(intent: Branching): void;
+  /** False when there is no kernel to ask. */
+  send(intent: Intent): boolean;
   listen(listener: Listener): () => void;
+  /** Be told of words of the kernel that are not of the log. */
+  hear(hearer: (word: Word) => void): () => void;
+  /** A trait that both sides write. */
+  keep(name: string, value: unknown): void;
+  watch(name: string, watcher: () => void): () => void;
   close(): void;
 }
 
@@ -70,16 +97,18 @@ export function connect(model: AnyModel): Host {
   let waiting: ReturnType<typeof setTimeout> | undefined;
   let patience: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<Listener>();
+  const hearers = new Set<(word: Word) => void>();
 
   const tell = (fresh: boolean) => {
     for (const listener of listeners) listener(fresh);
   };
 
-  const send = (intent: Intent) => {
+  const send = (intent: Intent): boolean => {
     try {
       model.send(intent);
+      return true;
     } catch {
-      // No kernel: there is nobody to ask.
+      return false; // No kernel: there is nobody to ask.
     }
   };
 
@@ -127,7 +156,7 @@ export function connect(model: AnyModel): Host {
         return resync();
       }
       tell(false);
-    }
+    } else for (const hearer of hearers) hearer(message);
   };
 
   const isOpen = (run: RunState) => run.outcome === "open";
@@ -141,7 +170,8 @@ export function connect(model: AnyModel): Host {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       const manager = model.widget_manager as Interruptible | undefined;
-      if (running(run)) manager?.kernel?.interrupt?.();
+      // A run in the background does not keep the kernel busy: an interrupt would hit somebody else's cell.
+      if (running(run) && model.get("interrupts") !== false) manager?.kernel?.interrupt?.();
     }, ACK_WITHIN_MS);
     send(intent);
   };
@@ -159,6 +189,7 @@ export function connect(model: AnyModel): Host {
     const open = Object.values(state.runs).filter(isOpen);
     for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
     if (open.length > 0) tell(false);
+    for (const hearer of hearers) hearer({ refused: { field: null, message: LOST } });
   };
 
   const onSnapshot = () => adopt(String(model.get("snapshot")));
@@ -185,6 +216,23 @@ export function connect(model: AnyModel): Host {
     running,
     stop,
     branch,
+    send,
+    hear(hearer) {
+      hearers.add(hearer);
+      return () => hearers.delete(hearer);
+    },
+    keep(name, value) {
+      model.set(name, value);
+      try {
+        model.save_changes();
+      } catch {
+        // No kernel: it is kept in this page alone.
+      }
+    },
+    watch(name, watcher) {
+      model.on(`change:${name}`, watcher);
+      return () => model.off(`change:${name}`, watcher);
+    },
     listen(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
