@@ -29,7 +29,7 @@ class Asked:
         self.lines: list[str] = []
         self.ended = 0
 
-    def open(self, session: Session, handle: Any, asking: Asking) -> None:
+    def open(self, session: Session, handle: Any, asking: Asking, *, background: bool = False) -> None:
         self.session, self._asking = session, asking
         asking.ended = self._note
 
