@@ -1,6 +1,6 @@
 """Two clients, sync and async, that carry bytes; everything they carry is decided in ``exchange.py``.
 
-Owns the connection (httpx) and the moment at which a meter is asked. It must not know the ledger behind the
+Owns the connection (httpx) and the moments at which a meter is asked and told. It must not know the ledger behind the
 meter, nor sessions beyond handing them events.
 """
 
@@ -35,7 +35,8 @@ class Client(Connection):
 
     Parameters: ``base_url`` and ``api_key`` (default: ``ACS_API_BASE``, ``ACS_API_KEY``; with or without
     ``/v1``), ``model`` (default for requests that name none), ``workload`` (``interactive`` or ``batch``),
-    ``timeout`` (seconds without a byte), ``retries``, ``meter`` (see :class:`Meter`).
+    ``timeout`` (seconds without a byte), ``retries``, ``meter`` (see :class:`Meter`; by default the machine's
+    budget ledger, ``None`` for none).
     """
 
     def _set_up(self) -> None:
@@ -94,6 +95,7 @@ class Client(Connection):
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 for events in self._attempt(exchange):
+                    self._watch(exchange, ticket)
                     yield _told(sink, events)
                 if exchange.delay is not None:
                     time.sleep(exchange.delay)
@@ -182,6 +184,7 @@ class AsyncClient(Connection):
             while not exchange.closed:
                 async with contextlib.aclosing(self._attempt(exchange)) as attempt:
                     async for events in attempt:
+                        self._watch(exchange, ticket)
                         yield _told(sink, events)
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)

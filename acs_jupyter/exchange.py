@@ -90,6 +90,16 @@ class Exchange:
         return self._own_id if self.attempt <= 1 else f"{self._own_id}-{self.attempt}"
 
     @property
+    def served_id(self) -> str | None:
+        """The trace id the server answered under; ``None`` before it has."""
+        return self._served_id if self._headers else None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The response's headers; empty before there are any."""
+        return self._headers
+
+    @property
     def started(self) -> bool:
         """Whether text has come."""
         return self._reader.started

@@ -1,7 +1,7 @@
 """Completion jobs of a client: submit once, ask later, from this process or the next.
 
 Owns the two drivers (sync and async) of the flows in ``job_flow.py``, and what a client remembers of its jobs:
-requests, last metadata, budget holds. It must not know the ledger behind the meter, nor decide about retries.
+requests and last metadata. It must not know the ledger behind the meter, nor decide about retries.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from .completion import Completion
-from .errors import ApiError, InvalidRequest, JobInterrupted
+from .errors import InvalidRequest
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
+from .job_holds import Holds
 from .job_record import record
 from .session import Session
 from .wire import CompletionRequest, Job, Prompt
@@ -35,7 +36,7 @@ class _Board:
         self._connection = client
         self._requests: dict[str, CompletionRequest] = {}
         self._jobs: dict[str, Job] = {}
-        self._tickets: dict[str, Any] = {}
+        self._holds = Holds(client)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.base_url!r})"
@@ -52,20 +53,11 @@ class _Board:
     @contextmanager
     def _held(self, request: CompletionRequest, flow: Operation) -> Iterator[None]:
         """The budget's hold while a job is submitted; it stays until the outcome is known here."""
-        meter = self._connection.meter
-        ticket = meter.reserve(request, flow.key) if meter else None
-        kept = False
-        try:
+        with self._holds.submitting(request, flow):
             yield
             if flow.job is not None:
                 self._requests[flow.job.id] = request
                 self._jobs[flow.job.id] = flow.job
-                kept = flow.is_new and flow.error is None
-                if kept and meter:
-                    self._tickets[flow.job.id] = ticket
-        finally:
-            if meter and not kept:
-                meter.release(ticket)
 
     def _outcome(self, job: Job | str, *, once: bool, deadline: float | None = None) -> Outcome:
         if deadline is not None and not deadline >= 0:
@@ -82,13 +74,21 @@ class _Board:
         self._jobs[flow.job.id] = flow.job
         return flow.job
 
-    def _completed(self, flow: Outcome, session: Session | None) -> Completion:
+    def _seen(self, flow: Operation) -> Job:
+        job = self._told(flow)
+        self._holds.seen(job)
+        return job
+
+    def _inquiry(self, flow: Outcome) -> Operation | None:
+        """What must still be asked to know what a job has used that ended without a result."""
+        return lookup(str(flow.job_id), retries=0) if self._holds.unsettled(flow) else None
+
+    def _completed(self, flow: Outcome, session: Session | None, inquiry: Operation | None) -> Completion:
         job_id = str(flow.job_id)
-        meter, error = self._connection.meter, flow.error
-        if error is not None:
-            if meter and isinstance(error, ApiError) and not isinstance(error, JobInterrupted):
-                self._release(job_id, error)
-            raise error
+        if flow.error is not None:
+            known = inquiry if inquiry is not None and inquiry.error is None else flow
+            self._holds.failed(job_id, flow.error, known.job)
+            raise flow.error
         assert flow.answer is not None
         completion = record(
             job_id,
@@ -98,16 +98,8 @@ class _Board:
             request=self._requests.get(job_id),
             session=session if session is not None else Session(),
         )
-        if meter and job_id in self._tickets:
-            spent = completion.usage
-            ticket = self._tickets.pop(job_id)
-            meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, "usage")
+        self._holds.succeeded(job_id, flow.answer, completion.request_id, flow.headers)
         return completion
-
-    def _release(self, job_id: str, error: ApiError) -> None:
-        # Not for a poll that failed: then the job may still run. An outcome is never retryable.
-        if self._connection.meter and not error.retryable and job_id in self._tickets and error.status != 401:
-            self._connection.meter.release(self._tickets.pop(job_id))
 
 
 class Jobs(_Board):
@@ -136,19 +128,22 @@ class Jobs(_Board):
         """How a job stands. That it stands well does not say that it succeeded: :meth:`result` does."""
         flow = lookup(_id(job), **self._options)
         self._carry(flow)
-        return self._told(flow)
+        return self._seen(flow)
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job: at once while it is queued, soon when it runs, without effect when it has ended."""
         flow = cancellation(_id(job), **self._options)
         self._carry(flow)
-        return self._told(flow)
+        return self._seen(flow)
 
     def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """What a job gave; raises its outcome when that is an error, :class:`JobPending` when there is none yet."""
         flow = self._outcome(job, once=True)
         self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     def wait(
         self, job: Job | str, deadline: float | None = None, *, session: Session | None = None
@@ -159,7 +154,10 @@ class Jobs(_Board):
         """
         flow = self._outcome(job, once=False, deadline=deadline)
         self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
@@ -198,19 +196,22 @@ class AsyncJobs(_Board):
         """See :meth:`Jobs.get`."""
         flow = lookup(_id(job), **self._options)
         await self._carry(flow)
-        return self._told(flow)
+        return self._seen(flow)
 
     async def cancel(self, job: Job | str) -> Job:
         """See :meth:`Jobs.cancel`."""
         flow = cancellation(_id(job), **self._options)
         await self._carry(flow)
-        return self._told(flow)
+        return self._seen(flow)
 
     async def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """See :meth:`Jobs.result`."""
         flow = self._outcome(job, once=True)
         await self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            await self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     async def wait(
         self, job: Job | str, deadline: float | None = None, *, session: Session | None = None
@@ -218,7 +219,10 @@ class AsyncJobs(_Board):
         """See :meth:`Jobs.wait`. Cancelling the task ends the waiting only."""
         flow = self._outcome(job, once=False, deadline=deadline)
         await self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            await self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     async def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
