@@ -90,18 +90,18 @@ class Client(Connection):
         Closing the iterator closes the socket and ends the run as stopped. Errors end the run and are left in
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
-        ticket = self._reserve(exchange)
+        self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 for events in self._attempt(exchange):
-                    self._watch(exchange, ticket)
+                    self._watch(exchange)
                     yield _told(sink, events)
                 if exchange.delay is not None:
                     time.sleep(exchange.delay)
         finally:
             _told(sink, exchange.stop())
-            self._settle(exchange, ticket)
+            self.settle(exchange)
 
     def _attempt(self, exchange: Exchange) -> Iterator[list[AnyEvent]]:
         try:
@@ -178,19 +178,19 @@ class AsyncClient(Connection):
 
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
-        ticket = self._reserve(exchange)
+        self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 async with contextlib.aclosing(self._attempt(exchange)) as attempt:
                     async for events in attempt:
-                        self._watch(exchange, ticket)
+                        self._watch(exchange)
                         yield _told(sink, events)
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)
         finally:
             _told(sink, exchange.stop())
-            self._settle(exchange, ticket)
+            self.settle(exchange)
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         try:

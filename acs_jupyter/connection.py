@@ -169,26 +169,30 @@ class Connection:
         self._meter = meter
         self.ledgered = meter if isinstance(meter, Ledgered) else None
 
-    def _reserve(self, exchange: Exchange) -> Any:
-        return self.meter.reserve(exchange.request, exchange.run) if self.meter else None
+    def reserve(self, exchange: Exchange) -> None:
+        """Hold a run's worst case, once; ``drive`` does it for whoever has not. Raises ``BudgetRefused``."""
+        if self.meter is not None and exchange.ticket is None:
+            exchange.ticket = self.meter.reserve(exchange.request, exchange.run) or True
 
-    def _watch(self, exchange: Exchange, ticket: Any) -> None:
-        spent = exchange.usage
-        if self.ledgered is not None and spent is not None:
-            self.ledgered.running(ticket, spent.prompt_tokens, spent.completion_tokens)
-
-    def _settle(self, exchange: Exchange, ticket: Any) -> None:
-        if self.meter is None:
+    def settle(self, exchange: Exchange) -> None:
+        """End a run's hold, once, by what the run has used; ``drive`` does it at its end."""
+        ticket, exchange.ticket = exchange.ticket, None
+        if self.meter is None or ticket is None:
             return
         if self.ledgered is not None:
             self.ledgered.note(
                 ticket, request_id=exchange.served_id, headers=exchange.headers, error=exchange.error
             )
-        if exchange.usage is None:
+        spent = exchange.usage
+        if spent is None:
             self.meter.release(ticket)
         else:
-            spent = exchange.usage
             self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
+
+    def _watch(self, exchange: Exchange) -> None:
+        spent = exchange.usage
+        if self.ledgered is not None and spent is not None:
+            self.ledgered.running(exchange.ticket, spent.prompt_tokens, spent.completion_tokens)
 
     def _status_url(self, model: str) -> str:
         return f"{self.base_url}/models/{quote(model, safe='')}/status"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from . import sse, wire
 from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
@@ -66,6 +67,8 @@ class Exchange:
         self.delay: float | None = None
         self.closed = False
         self.attempt = 0
+        self.ticket: Any = None
+        """The budget's hold, from before the first attempt to the end; only who carries the run looks at it."""
         self._parents = parents
         self._origin = origin
         self._redact = redact

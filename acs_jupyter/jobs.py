@@ -90,7 +90,8 @@ class _Board:
             self._holds.failed(job_id, flow.error, known.job)
             raise flow.error
         assert flow.answer is not None
-        completion = record(
+        self._holds.succeeded(job_id, flow.answer, flow.job.request_id if flow.job else None, flow.headers)
+        return record(
             job_id,
             flow.answer,
             flow.headers,
@@ -98,8 +99,6 @@ class _Board:
             request=self._requests.get(job_id),
             session=session if session is not None else Session(),
         )
-        self._holds.succeeded(job_id, flow.answer, completion.request_id, flow.headers)
-        return completion
 
 
 class Jobs(_Board):

@@ -19,6 +19,7 @@ from traitlets import Float, Int, Unicode
 from . import topics
 from .display import make_view, show_copy
 from .errors import AcsError, InvalidRequest
+from .ledger import place
 from .notebook import CELL_DEFAULTS, Notebook
 from .options import (
     SHORT,
@@ -36,7 +37,7 @@ from .template import fill
 if TYPE_CHECKING:
     from .completion import Completion
 
-COMMANDS = ["doctor", "help", "last", "local", "models", "set"]
+COMMANDS = ["budget", "doctor", "help", "last", "local", "models", "set"]
 
 
 @magics_class
@@ -77,7 +78,7 @@ class AcsMagics(Magics):
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models | set [NAME [VALUE]] | doctor | last | local [--gguf FILE] | help [TOPIC]``."""
+        """``%acs models | budget | set [NAME [VALUE]] | doctor | last | local [--gguf FILE] | help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
             if command not in COMMANDS:
@@ -95,6 +96,11 @@ class AcsMagics(Magics):
         if self.notebook.last is None:
             raise InvalidRequest("There is no completion yet: run a %%acs cell first.")
         show_copy(self.shell, self.notebook.last)
+
+    def _budget(self, rest: str) -> Any:
+        from . import budget_command  # noqa: PLC0415  # sqlite3 loads when the budget is asked about
+
+        return budget_command.in_notebook(split(rest), self.notebook.meter())
 
     def _models(self, rest: str) -> Any:
         _nothing_more("models", rest)
@@ -172,6 +178,7 @@ class AcsMagics(Magics):
     def before_cell(self, info: Any) -> None:
         """Remember the cell as it was typed: IPython's own copy loses ``>>>`` and trailing spaces."""
         self._running.append(info.raw_cell or "")
+        place.cell.set(f"[{self.shell.execution_count}]")
 
     def after_cell(self, result: Any) -> None:
         """Forget it."""

@@ -6,7 +6,7 @@ its options.
 
 from __future__ import annotations
 
-from .options import FLAGS, HELP, SHORT
+from .options import BUDGET, FLAGS, HELP, SHORT
 
 _START = """\
 %%acs [options]            the cell's body is the prompt, exactly as typed; the model continues it
@@ -15,6 +15,7 @@ _START = """\
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
 %acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
+%acs budget                what was spent, held and is left; limits, export: %acs help budget
 %acs last                  the last completion once more, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}
@@ -40,24 +41,45 @@ _RESULT = """\
     result.replay()                    send it again and say where the two part"""
 
 
+_BUDGET = """\
+Every request is held at its worst case (prompt + choices x max_tokens) before it is sent, and settled by the usage
+the server reports. One file for all kernels of this machine; the key is not in it.
+
+%acs budget                        spent, held, left; today, by month, key, model, notebook and cell; also as a frame
+%acs budget --limit 3m             tokens a month (UTC) for the key in use; none takes the limit away
+%acs budget --limit 200k --session of this kernel's session
+%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key
+%acs budget settle                 end what is held by processes that are gone, as an estimate: the prompt and what was
+                                   seen of the text; --as held counts all that was held, --as nothing nothing
+%acs budget --reset                the server has raised a budget that it had called used up
+
+Over a limit a request is refused before it is sent. %%acs --budget N limits one cell. In Python:
+
+    from acs_jupyter import BudgetMeter
+    BudgetMeter()                      # moves while tokens stream
+
+ACS_LEDGER names another file; ACS_LEDGER=off, or Client(meter=None), works without."""
+
+
 def _options() -> str:
     rows = [
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
         for name in HELP
     ]
-    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items()]
+    rows += [("-o, --out NAME", "store the completion"), ("--budget N", BUDGET), *FLAGS.items()]
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["options", "prompt", "result"]
+    return ["options", "prompt", "result", "budget"]
 
 
 def text(topic: str) -> tuple[str, bool]:
     """The text of a topic, and whether there is such a topic; ``""`` is the first page."""
     known = {
         "": _START.format(topics=", ".join(names())),
+        "budget": _BUDGET,
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,

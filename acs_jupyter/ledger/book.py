@@ -236,7 +236,7 @@ class Ledger:
 
     def job(self, key: int, job: str) -> Ticket | None:
         """The hold of a job that has not been settled."""
-        query = f"SELECT {_TICKET} FROM entries WHERE job = ? AND key = ? AND state = 'held'"
+        query = f"SELECT {_TICKET} FROM entries WHERE job = ? AND key = ? AND (state = 'held' OR source = '{RESOLVED}')"
         return next((_ticket(row) for row in self.store.rows(query, job, key)), None)
 
     # -- accounts and limits ----------------------------------------------------------------------
@@ -353,7 +353,8 @@ def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
     known = end.facts.get
     db.execute(
         "UPDATE entries SET state = ?, prompt_tokens = ?, completion_tokens = ?, source = ?, ended = ?,"
-        " request_id = coalesce(?, request_id), error = ?, clamp = ? WHERE id = ?",
+        " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp)"
+        " WHERE id = ?",
         (end.state, end.prompt, end.completion, end.source, at, known("request_id"), known("error"),
          known("clamp"), entry),
     )  # fmt: skip
@@ -380,7 +381,8 @@ def _known_job(db: sqlite3.Connection, origin: Origin, now: float) -> Ticket | N
     """The hold or settlement of the same submission: the server finds its job again, and nothing new is paid."""
     row = db.execute(
         f"SELECT {_TICKET} FROM entries WHERE kind = 'job' AND run = ? AND key = ?"
-        " AND (state = 'held' OR (state = 'settled' AND ended > ?)) ORDER BY id DESC LIMIT 1",
+        f" AND (state = 'held' OR ((state = 'settled' OR source = '{RESOLVED}') AND ended > ?))"
+        " ORDER BY id DESC LIMIT 1",
         (origin.run, origin.key, now - JOB_RECORD_SECONDS),
     ).fetchone()
     return None if row is None else replace(_ticket(row), found=True)

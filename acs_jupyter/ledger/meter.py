@@ -32,6 +32,11 @@ class KeyMeter:
         return f"KeyMeter({self._server!r})"
 
     @property
+    def where(self) -> tuple[str, Secret]:
+        """Base URL and key, as a client takes them."""
+        return self._base, self._secret
+
+    @property
     def book(self) -> Ledger:
         """The ledger."""
         return ledger()

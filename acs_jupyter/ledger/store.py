@@ -55,8 +55,15 @@ class Store:
                     raise _failed(self.where, problem) from None
                 raise
 
+    def named(self, query: str, **values: Any) -> list[Any]:
+        """All rows of a query with named values."""
+        return self._rows(query, values)
+
     def rows(self, query: str, *values: Any) -> list[Any]:
         """All rows of a query."""
+        return self._rows(query, values)
+
+    def _rows(self, query: str, values: Any) -> list[Any]:
         with self._here() as db:
             try:
                 return db.execute(query, values).fetchall()
