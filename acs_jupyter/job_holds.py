@@ -103,7 +103,8 @@ class Holds:
         if ticket is None:
             return
         if ledgered is not None:
-            ledgered.note(ticket, request_id=error.request_id, headers={}, error=error)
+            request_id = job.request_id if job is not None else None
+            ledgered.note(ticket, request_id=request_id or error.request_id, headers={}, error=error)
         if ledgered is not None and job is not None and job.status not in WAITING:
             self.seen(job, error, ticket)
         elif not isinstance(error, JobInterrupted):
@@ -117,6 +118,7 @@ class Holds:
         ticket = ticket or self._ticket(job.id)
         if ticket is None:
             return
+        ledgered.note(ticket, request_id=job.request_id, headers={}, error=error)
         told = _usage(job)
         if told is not None:
             ledgered.settle(ticket, *told, "usage")
