@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .budget_view import BudgetMeter
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
     from .errors import AcsError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AcsError": "errors",
     "AsyncClient": "client",
+    "BudgetMeter": "budget_view",
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
@@ -37,6 +39,7 @@ _HOMES = {
 __all__ = [
     "AcsError",
     "AsyncClient",
+    "BudgetMeter",
     "Choice",
     "Client",
     "Completion",

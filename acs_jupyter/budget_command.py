@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,11 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import budget_words
-from .connection import normal_base
 from .errors import AcsError, InvalidRequest, NotConfigured
-from .ledger import ledger, meter_for, report, resolve
+from .ledger import ledger, of_environment, report, resolve
 from .options import tokens
-from .secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +74,7 @@ def in_notebook(words: list[str], meter: KeyMeter | None) -> pd.DataFrame | None
 def in_shell(asked: argparse.Namespace) -> int:
     """``acs-jupyter budget``; its exit code."""
     try:
-        meter = _meter_of_environment()
+        meter = of_environment()
         if not _acted(asked, meter, print, session=False):
             print(text(meter))
     except AcsError as error:
@@ -104,11 +101,6 @@ def _acted(
     return bool(
         asked.limit is not None or asked.reset or asked.export is not None or asked.action == "settle"
     )
-
-
-def _meter_of_environment() -> KeyMeter | None:
-    base, key = os.environ.get("ACS_API_BASE", ""), os.environ.get("ACS_API_KEY", "")
-    return meter_for(Secret(key), normal_base(base)) if base and key else None
 
 
 def _settled(book: Ledger, asked: argparse.Namespace, meter: KeyMeter | None) -> str:

@@ -25,6 +25,8 @@ FLOORS = [
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
     {"connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
+    {"widgets.budget"},
+    {"budget_view"},
     {"job_holds"},
     {"jobs"},
     {"client", "widgets.live"},

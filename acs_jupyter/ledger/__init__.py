@@ -28,10 +28,12 @@ Owns the process-wide book. It must not know clients, HTTP, IPython or widgets.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from ..secret import Secret
+
 if TYPE_CHECKING:
-    from ..secret import Secret
     from .book import Ledger
     from .meter import KeyMeter
 
@@ -55,6 +57,12 @@ def meter_for(secret: Secret, base_url: str) -> KeyMeter | None:
     from .place import OFF, setting  # noqa: PLC0415
 
     return None if setting() == OFF else KeyMeter(secret, base_url)
+
+
+def of_environment() -> KeyMeter | None:
+    """The ledger's view of the key in ``ACS_API_KEY``, if there is one and the ledger is on."""
+    base, key = os.environ.get("ACS_API_BASE", ""), os.environ.get("ACS_API_KEY", "")
+    return meter_for(Secret(key), base) if base and key else None
 
 
 def close() -> None:

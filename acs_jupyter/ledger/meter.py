@@ -25,7 +25,7 @@ class KeyMeter:
     """A :class:`acs_jupyter.connection.Meter` on the ledger."""
 
     def __init__(self, secret: Secret, base_url: str, scopes: tuple[int, ...] = ()) -> None:
-        self._secret, self._base = secret, base_url
+        self._secret, self._base = Secret(secret.reveal().strip()), base_url
         self._scopes = scopes
 
     def __repr__(self) -> str:
@@ -48,7 +48,8 @@ class KeyMeter:
 
     @property
     def _server(self) -> str:
-        return urlsplit(self._base).netloc
+        base = self._base if "://" in self._base else f"//{self._base}"
+        return urlsplit(base).netloc.rpartition("@")[2]
 
     def within(self, *scopes: Scope) -> KeyMeter:
         """The same meter, with every request counted against these scopes too."""
