@@ -22,6 +22,7 @@ _TITLES = {
     "notebook": "by notebook",
     "cell": "by cell",
 }
+_NARROWEST = 14
 _LONGEST = 12
 """Rows of a group that are printed; the frame and the export have them all."""
 
@@ -43,7 +44,7 @@ def warning(glance: Glance) -> list[str]:
         return ["the server says that the budget is used up"]
     if glance.level == "over":
         return ["the limit is reached"]
-    return [f"{glance.share:.0%} of the limit are spent or held"] if glance.level == "warn" else []
+    return [f"{glance.share:.0%} of the limit is spent or held"] if glance.level == "warn" else []
 
 
 def page(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: int, where: str) -> str:
@@ -52,10 +53,11 @@ def page(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: in
     if clamped:
         lines.append(f"The server shortened {_count(clamped, 'answer')} this month (max_tokens clamped).")
     lines += _held(holds)
+    width = max((len(each.name) for each in sums), default=0)
     for by, title in _TITLES.items():
         rows = [each for each in sums if each.by == by]
         if rows:
-            lines += ["", *_table(title, rows)]
+            lines += ["", *_table(title, rows, max(width, _NARROWEST))]
     return "\n".join([*lines, "", f"(kept in {where})"])
 
 
@@ -91,23 +93,22 @@ def _session(glance: Glance) -> str:
 
 
 def _held(holds: Sequence[Hold]) -> list[str]:
-    lines = []
-    for hold in holds:
+    if not holds:
+        return []
+    lines = ["", "held"]
+    for hold in holds[:_LONGEST]:
         since = datetime.fromtimestamp(hold.at, UTC).strftime("%d %b %H:%M")
         who = " ".join(filter(None, (hold.notebook, hold.cell, hold.job)))
         lines.append(f"  {hold.held:>12,} {hold.words}, since {since} UTC: {hold.model} {who}".rstrip())
+    if len(holds) > _LONGEST:
+        lines.append(f"  ... and {len(holds) - _LONGEST} more")
     if any(hold.state == "process gone" for hold in holds):
         lines.append("  `%acs budget settle` resolves what is held by processes that are gone.")
-    return (
-        ["", "held", *lines[:_LONGEST], *lines[-1:]]
-        if len(lines) > _LONGEST
-        else ["", "held", *lines] * bool(lines)
-    )
+    return lines
 
 
-def _table(title: str, rows: Sequence[Sum]) -> list[str]:
+def _table(title: str, rows: Sequence[Sum], width: int) -> list[str]:
     shown = rows[:_LONGEST]
-    width = max(len(title), *(len(row.name) for row in shown))
     head = f"{title:<{width}} {'requests':>9} {'prompt':>12} {'completion':>12} {'tokens':>12} {'held':>10}"
     lines = [head]
     for row in shown:

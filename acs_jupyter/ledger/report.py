@@ -108,6 +108,7 @@ def glance(book: Ledger, key: int | None = None) -> Glance:
     seen = sum(count or 0 for count in running.values())
     limit, told, name = _of_key(book, key, month)
     session = book.session.state
+    mine = sum(sum(ticket.seen or ()) for ticket in tuple(book.open.values()))
     return Glance(
         month=month,
         key=key,
@@ -119,7 +120,7 @@ def glance(book: Ledger, key: int | None = None) -> Glance:
         running=len(running),
         projected=projected(used + seen, month, now),
         told_exhausted=told,
-        session_spent=session.used,
+        session_spent=session.used + mine,
         session_limit=session.most,
     )
 

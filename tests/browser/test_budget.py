@@ -61,7 +61,7 @@ def test_the_meter_moves_warns_and_stays(
         assert meter.get_attribute("data-level") == "ok"
         nb.run(4)
         page.wait_for_function("document.querySelector('.acs-budget').dataset.level === 'warn'")
-        assert "% of the limit are spent or held" in meter.locator(".acs-budget-warning").inner_text()
+        assert "% of the limit is spent or held" in meter.locator(".acs-budget-warning").inner_text()
         assert "% of the limit" in meter.get_by_role("status").text_content()
         page.evaluate(AXE.read_text())
         assert violations(page) == []

@@ -39,7 +39,7 @@ export function read(raw: unknown): Seen | null {
 /** The figures in the order they are shown: name, value, what it means. */
 export function figures(seen: Seen): [string, string, string][] {
   const rows: [string, string, string][] = [
-    ["spent", tokens(seen.spent), `since the 1st (UTC), ${seen.month}`],
+    ["spent", tokens(seen.spent), "since the 1st (UTC)"],
     ["held", tokens(seen.held), seen.running === 1 ? "1 running request" : `${count(seen.running)} running requests`],
   ];
   if (seen.limit !== null || seen.left !== null) {
