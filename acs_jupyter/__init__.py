@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from .budget_view import BudgetMeter
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
+    from .distribution import Distribution, Distributions
     from .errors import AcsError
     from .record import load
+    from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
 
 _HOMES = {
@@ -31,9 +33,17 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "Distribution": "distribution",
+    "Distributions": "distribution",
     "Session": "session",
     "Token": "completion",
+    "choose": "scoring",
+    "distributions": "scoring",
     "load": "record",
+    "logprob": "scoring",
+    "perplexity": "scoring",
+    "score": "scoring",
+    "score_async": "scoring",
 }
 
 __all__ = [
@@ -43,11 +53,19 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "Distribution",
+    "Distributions",
     "Session",
     "Token",
     "__version__",
+    "choose",
+    "distributions",
     "load",
     "load_ipython_extension",
+    "logprob",
+    "perplexity",
+    "score",
+    "score_async",
     "unload_ipython_extension",
 ]
 

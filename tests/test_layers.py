@@ -13,8 +13,8 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 FLOORS = [
     {"errors.base"},
     {"errors.refusals", "errors.breakdowns"},
-    {"_version", "errors", "wire", "sse", "varints", "secret"},
-    {"checks", "failures", "events", "intents", "template", "boundary"},
+    {"_version", "errors", "wire", "sse", "varints", "secret", "processes", "digits", "vocabulary"},
+    {"checks", "failures", "events", "intents", "template", "boundary", "matrix_reader", "distribution"},
     {"tree"},
     {"session", "options", "reader", "job_terms"},
     {"ledger.place", "ledger.terms"},
@@ -24,13 +24,14 @@ FLOORS = [
     {"budget_words"},
     {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
-    {"connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
+    {"score_values"},
+    {"score_steps", "connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
     {"widgets.budget"},
     {"budget_view"},
     {"job_holds"},
     {"jobs"},
     {"client", "widgets.live"},
-    {"pump", "replay", "job_command", "budget_command"},
+    {"pump", "replay", "job_command", "scoring", "budget_command"},
     {"notebook"},
     {"display"},
     {"magics"},
@@ -134,7 +135,7 @@ def test_rooms_import_only_from_floors_below() -> None:
 
 
 def test_server_and_client_meet_only_in_the_vocabulary() -> None:
-    meeting = {".wire", ".errors", ".checks", "._version", ".sse"}
+    meeting = {".wire", ".errors", ".checks", "._version", ".sse", ".processes"}
     for module in MODULES:
         if module.startswith("local/"):
             outward = {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from acs_jupyter import errors
+from acs_jupyter import errors, processes
 from acs_jupyter.checks import build_request, unchecked
 from acs_jupyter.ledger import close, ledger, meter_for, place, report, resolve
 from acs_jupyter.ledger.book import Ledger, Origin
@@ -449,11 +449,11 @@ def test_a_killed_process_leaves_its_holds_to_be_settled(own_ledger: Path, way: 
 def test_a_pid_that_is_used_again_is_not_taken_for_the_old_process(book: Ledger) -> None:
     hold(book, 5)
     assert [one.state for one in resolve.holds(book)] == ["running"]
-    me = place.this_process()
-    assert place.is_gone(me) is False
-    assert place.is_gone(place.Process(me.machine, me.pid, me.began + "1")) is True
-    assert place.is_gone(place.Process(me.machine, 2**22 + 5, me.began)) is True
-    assert place.is_gone(place.Process("elsewhere", me.pid, me.began)) is None
+    me = processes.this_process()
+    assert processes.is_gone(me) is False
+    assert processes.is_gone(processes.Process(me.machine, me.pid, me.began + "1")) is True
+    assert processes.is_gone(processes.Process(me.machine, 2**22 + 5, me.began)) is True
+    assert processes.is_gone(processes.Process("elsewhere", me.pid, me.began)) is None
     with book.store.writing() as db:
         db.execute("UPDATE processes SET began = '1'")
     assert [one.words for one in resolve.holds(book)] == ["held (process gone)"]

@@ -6,6 +6,7 @@
     |-- LedgerFailed             the budget ledger cannot be used: nothing was sent
     |-- ConnectionFailed         no answer at all
     |-- Interrupted              an answer began and was cut; what came is kept
+    |-- NoPromptLogprobs         an answer without the scores that were asked for
     |-- JobPending               a completion job has not ended; it goes on
     '-- ApiError                 the server said no
         |-- BadRequest           400: one class per code below it
@@ -36,6 +37,7 @@ from .base import (
     InvalidRequest,
     JobPending,
     LedgerFailed,
+    NoPromptLogprobs,
     NotConfigured,
 )
 from .breakdowns import (
@@ -145,6 +147,7 @@ __all__ = [
     "LedgerFailed",
     "MissingAuthorization",
     "ModelNotFound",
+    "NoPromptLogprobs",
     "NotConfigured",
     "NotFound",
     "QueueFull",

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ..errors import LedgerFailed
+from ..processes import this_process
 from ..secret import Secret
 from . import place
 from .refusal import Account, check, exhausted
@@ -292,7 +293,7 @@ class Ledger:
     # -- inside -----------------------------------------------------------------------------------
 
     def _process(self) -> tuple[int, int]:
-        me = place.this_process() if self._me is None or self._me[0] != os.getpid() else None
+        me = this_process() if self._me is None or self._me[0] != os.getpid() else None
         if me is not None:
             with self.store.writing() as db:
                 row = (me.machine, me.pid, me.began)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..processes import Process, is_gone
 from .book import RESOLVED, End, end_entry
-from .place import Process, is_gone
 
 if TYPE_CHECKING:
     from .book import Ledger

@@ -67,30 +67,42 @@ def test_the_meter_moves_warns_and_stays(
         assert violations(page) == []
         meter.get_by_role("meter").focus()
         shoot(page, f"budget-warn-{theme}")
-        nb.run(5)
-        refusal = nb.output(5).inner_text()
-        assert refusal.startswith("budget_refused: The limit of ")
-        assert "Nothing was sent" in refusal
-        assert nb.output(5).locator(".acs-live").count() == 0
-        nb.run(6)
-        assert "The --budget of this cell leaves 100 of 100 tokens" in nb.output(6).inner_text()
-        nb.run(7)
-        assert "by notebook" in nb.printed(7)
-        assert f"budget-{theme}.ipynb" in nb.printed(7)
-        assert nb.output(7).locator("table").count() == 1
-        nb.output(7).scroll_into_view_if_needed()
-        shoot(page, f"budget-text-{theme}")
-        nb.save()
-        nb.end_kernels()
-        page.goto("about:blank")
-        nb.open()
-        line = nb.output(2).locator(".acs-budget-beside")
-        line.wait_for(state="visible")
-        assert "tokens spent in" in line.inner_text()
-        assert "of 2,000 left" in line.inner_text()
-        assert "model not found" not in nb.output(2).inner_text()
-        shoot(page, f"budget-saved-{theme}")
+        refused(nb)
+        text_and_frame(nb, theme)
+        saved(nb, theme)
         page.close()
+
+
+def refused(nb: Notebook) -> None:
+    nb.run(5)
+    refusal = nb.output(5).inner_text()
+    assert refusal.startswith("budget_refused: The limit of ")
+    assert "Nothing was sent" in refusal
+    assert nb.output(5).locator(".acs-live").count() == 0
+    nb.run(6)
+    assert "The --budget of this cell leaves 100 of 100 tokens" in nb.output(6).inner_text()
+
+
+def text_and_frame(nb: Notebook, theme: str) -> None:
+    nb.run(7)
+    assert "by notebook" in nb.printed(7)
+    assert f"budget-{theme}.ipynb" in nb.printed(7)
+    assert nb.output(7).locator("table").count() == 1
+    nb.output(7).scroll_into_view_if_needed()
+    shoot(nb.page, f"budget-text-{theme}")
+
+
+def saved(nb: Notebook, theme: str) -> None:
+    nb.save()
+    nb.end_kernels()
+    nb.page.goto("about:blank")
+    nb.open()
+    line = nb.output(2).locator(".acs-budget-beside")
+    line.wait_for(state="visible")
+    assert "tokens spent in" in line.inner_text()
+    assert "of 2,000 left" in line.inner_text()
+    assert "model not found" not in nb.output(2).inner_text()
+    shoot(nb.page, f"budget-saved-{theme}")
 
 
 def told(meter: Any) -> str:
