@@ -184,6 +184,8 @@ class AcsMagics(Magics):
         """Forget it."""
         if self._running:
             self._running.pop()
+        if not self._running:
+            place.cell.set("")
 
     def _prompt(self, line: str, cell: str) -> str:
         """The body as it was typed; in a terminal the empty lines that end a cell are no part of it."""

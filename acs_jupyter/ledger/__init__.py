@@ -29,6 +29,7 @@ Owns the process-wide book. It must not know clients, HTTP, IPython or widgets.
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from ..secret import Secret
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .meter import KeyMeter
 
 _open: dict[str, Ledger] = {}
+_opening = threading.Lock()
 
 
 def ledger() -> Ledger:
@@ -46,9 +48,10 @@ def ledger() -> Ledger:
     from .place import setting  # noqa: PLC0415
 
     where = setting()
-    if where not in _open:
-        _open[where] = Ledger.at(where)
-    return _open[where]
+    with _opening:
+        if where not in _open:
+            _open[where] = Ledger.at(where)
+        return _open[where]
 
 
 def meter_for(secret: Secret, base_url: str) -> KeyMeter | None:
