@@ -19,6 +19,7 @@ FLOORS = [
     {"session", "options", "reader", "job_terms"},
     {"ledger.place", "ledger.terms"},
     {"ledger.store", "ledger.refusal"},
+    {"ledger.rows"},
     {"ledger.book"},
     {"ledger.meter", "ledger.report", "ledger.resolve"},
     {"budget_words"},

@@ -20,8 +20,9 @@ import pytest
 from acs_jupyter import errors, processes
 from acs_jupyter.checks import build_request, unchecked
 from acs_jupyter.ledger import close, ledger, meter_for, place, report, resolve
-from acs_jupyter.ledger.book import Ledger, Origin
+from acs_jupyter.ledger.book import Ledger
 from acs_jupyter.ledger.meter import KeyMeter
+from acs_jupyter.ledger.rows import Origin
 from acs_jupyter.ledger.store import STEPS, Store
 from acs_jupyter.ledger.terms import Worst, projected, shown_key, worst_case
 from acs_jupyter.secret import Secret
@@ -350,7 +351,7 @@ RACER = """
 import sys
 from acs_jupyter.errors import BudgetRefused
 from acs_jupyter.ledger import ledger
-from acs_jupyter.ledger.book import Origin
+from acs_jupyter.ledger.rows import Origin
 from acs_jupyter.ledger.terms import Worst
 book = ledger()
 rounds, won = int(sys.argv[1]), []

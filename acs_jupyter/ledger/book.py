@@ -12,14 +12,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import sqlite3
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ..errors import LedgerFailed
@@ -27,6 +25,7 @@ from ..processes import this_process
 from ..secret import Secret
 from . import place
 from .refusal import Account, check, exhausted
+from .rows import RESOLVED, TICKET, End, Origin, Ticket, accounts_of, add, end_entry, known_job, ticket_of
 from .store import CannotWrite, Store
 from .terms import Worst, guessed_prompt, month_of, shown_key
 
@@ -34,63 +33,10 @@ _log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 400 * 86_400.0
 """How long a row is kept; the sums of months stay."""
-JOB_RECORD_SECONDS = 7 * 86_400.0
-"""How long the service finds a job again by its idempotency key."""
 RUNNING_EVERY = 1.0
 """Seconds between two notes of one stream's running usage in the file."""
 
-RESOLVED = "resolved"
-
 _scopes: ContextVar[tuple[int, ...]] = ContextVar("acs_scopes", default=())
-
-
-@dataclass(eq=False)
-class Ticket:
-    """One hold. ``found``: it was there already, made for the same job; ``settled``: and has ended.
-
-    ``prompt_guess`` and ``completion_most`` are what an estimate can be made of, in tokens.
-    """
-
-    entry: int
-    held: int
-    accounts: tuple[int, ...]
-    prompt_guess: int
-    completion_most: int
-    found: bool = False
-    settled: bool = False
-    seen: tuple[int, int] | None = None
-    noted: float = field(default_factory=time.monotonic)
-    facts: dict[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What an entry says about where it comes from, beside the process and the cell.
-
-    ``kind``: ``request`` or ``job``; ``run``: a run's id, or a job's idempotency key. ``anew``: held whatever is known
-    of that key, and whether it fits or not.
-    """
-
-    key: int
-    model: str
-    run: str
-    kind: str = "request"
-    anew: bool = False
-
-
-@dataclass(frozen=True)
-class End:
-    """How an entry ends; ``source`` as in :meth:`Ledger.end`, or ``RESOLVED``: by hand, by guess."""
-
-    prompt: int = 0
-    completion: int = 0
-    source: str = ""
-    facts: dict[str, str | None] = field(default_factory=dict)
-
-    @property
-    def state(self) -> str:
-        """``settled`` when something was used."""
-        return "settled" if self.source and self.prompt + self.completion else "released"
 
 
 class Scope:
@@ -178,14 +124,14 @@ class Ledger:
         month = month_of(now)
         mine = (self._month(origin.key, month), session, *dict.fromkeys((*_scopes.get(), *scopes)))
         with self.store.writing() as db:
-            known = _known_job(db, origin, now) if origin.kind == "job" and not origin.anew else None
+            known = known_job(db, origin, now) if origin.kind == "job" and not origin.anew else None
             if known is not None:
                 return known
             if not origin.anew:
                 told = exhausted(db, origin.key, month)
                 if told is not None:
                     raise told
-                check(_accounts(db, mine), worst)
+                check(accounts_of(db, mine), worst)
             guess = guessed_prompt(worst)
             made = db.execute(
                 "INSERT INTO entries (at, month, key, process, cell, accounts, kind, run, model, state, held,"
@@ -193,7 +139,7 @@ class Ledger:
                 (now, month, origin.key, process, place.cell.get(), " ".join(map(str, mine)), origin.kind,
                  origin.run, origin.model, worst.total, guess, worst.prompt),
             )  # fmt: skip
-            _add(db, mine, 0, worst.total)
+            add(db, mine, 0, worst.total)
         ticket = Ticket(int(made.lastrowid or 0), worst.total, mine, guess, worst.completion)
         self.open[ticket.entry] = ticket
         return ticket
@@ -237,8 +183,8 @@ class Ledger:
 
     def job(self, key: int, job: str) -> Ticket | None:
         """The hold of a job that has not been settled."""
-        query = f"SELECT {_TICKET} FROM entries WHERE job = ? AND key = ? AND (state = 'held' OR source = '{RESOLVED}')"
-        return next((_ticket(row) for row in self.store.rows(query, job, key)), None)
+        query = f"SELECT {TICKET} FROM entries WHERE job = ? AND key = ? AND (state = 'held' OR source = '{RESOLVED}')"
+        return next((ticket_of(row) for row in self.store.rows(query, job, key)), None)
 
     # -- accounts and limits ----------------------------------------------------------------------
 
@@ -264,7 +210,7 @@ class Ledger:
 
     def account(self, account: int) -> Account:
         """An account as it stands."""
-        return _accounts(self.store, (account,))[0]
+        return accounts_of(self.store, (account,))[0]
 
     @contextmanager
     def without_scopes(self) -> Iterator[None]:
@@ -342,63 +288,6 @@ class Ledger:
         with self.store.writing() as db:
             db.execute("DELETE FROM entries WHERE at < ? AND state <> 'held'", (old,))
             db.execute("DELETE FROM accounts WHERE at < ? AND held = 0 AND kind <> 'month'", (old,))
-
-
-def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
-    """Count an entry, once. One that was resolved by guess is corrected by what its own process says later."""
-    find = "SELECT state, held, accounts, prompt_tokens + completion_tokens, source FROM entries WHERE id = ?"
-    row = db.execute(find, (entry,)).fetchone()
-    if row is None or (row[0] != "held" and row[4] != RESOLVED):
-        return
-    was, held, accounts, counted, _ = row
-    known = end.facts.get
-    db.execute(
-        "UPDATE entries SET state = ?, prompt_tokens = ?, completion_tokens = ?, source = ?, ended = ?,"
-        " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp)"
-        " WHERE id = ?",
-        (end.state, end.prompt, end.completion, end.source, at, known("request_id"), known("error"),
-         known("clamp"), entry),
-    )  # fmt: skip
-    _add(db, _ids(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
-
-
-def _add(db: sqlite3.Connection, accounts: tuple[int, ...], used: int, held: int) -> None:
-    marks = ",".join("?" * len(accounts))
-    db.execute(
-        f"UPDATE accounts SET used = used + ?, held = held + ? WHERE id IN ({marks})", (used, held, *accounts)
-    )
-
-
-def _accounts(db: sqlite3.Connection | Store, accounts: tuple[int, ...]) -> list[Account]:
-    query = (
-        "SELECT kind, name, key, most, used, held, (SELECT prefix FROM keys WHERE keys.id = key)"
-        f" FROM accounts WHERE id IN ({','.join('?' * len(accounts))})"
-    )
-    rows = db.rows(query, *accounts) if isinstance(db, Store) else db.execute(query, accounts)
-    return [Account(*row) for row in rows]
-
-
-def _known_job(db: sqlite3.Connection, origin: Origin, now: float) -> Ticket | None:
-    """The hold or settlement of the same submission: the server finds its job again, and nothing new is paid."""
-    row = db.execute(
-        f"SELECT {_TICKET} FROM entries WHERE kind = 'job' AND run = ? AND key = ?"
-        f" AND (state = 'held' OR ((state = 'settled' OR source = '{RESOLVED}') AND ended > ?))"
-        " ORDER BY id DESC LIMIT 1",
-        (origin.run, origin.key, now - JOB_RECORD_SECONDS),
-    ).fetchone()
-    return None if row is None else replace(_ticket(row), found=True)
-
-
-_TICKET = "id, held, accounts, prompt_guess, held - prompt_most, state <> 'held'"
-
-
-def _ticket(row: tuple[int, int, str, int, int, int]) -> Ticket:
-    entry, held, accounts, guess, completion, settled = row
-    return Ticket(entry, held, _ids(accounts), guess, completion, settled=bool(settled))
-
-
-def _ids(accounts: str) -> tuple[int, ...]:
-    return tuple(map(int, accounts.split()))
 
 
 @lru_cache(maxsize=64)

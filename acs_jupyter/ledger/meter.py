@@ -18,7 +18,8 @@ from . import ledger
 from .terms import worst_case
 
 if TYPE_CHECKING:
-    from .book import Ledger, Scope, Ticket
+    from .book import Ledger, Scope
+    from .rows import Ticket
 
 
 class KeyMeter:
@@ -101,7 +102,7 @@ class KeyMeter:
             return None
 
     def _hold(self, request: CompletionRequest, run: str, kind: str, anew: bool = False) -> Ticket:
-        from .book import Origin  # noqa: PLC0415  # sqlite3 loads with the first request
+        from .rows import Origin  # noqa: PLC0415  # sqlite3 loads with the first request
 
         model = request.model if isinstance(request.model, str) else ""
         return self.book.hold(Origin(self.key, model, run, kind, anew), worst_case(request), self._scopes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..processes import Process, is_gone
-from .book import RESOLVED, End, end_entry
+from .rows import RESOLVED, End, end_entry
 
 if TYPE_CHECKING:
     from .book import Ledger
