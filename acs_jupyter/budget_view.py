@@ -27,6 +27,18 @@ class BudgetMeter(BudgetWindow):
     def __init__(self, client: Connection | None = None) -> None:
         super().__init__(looker(client))
 
+    def _ipython_display_(self) -> None:
+        from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only where something is shown
+        from IPython.display import display  # noqa: PLC0415
+
+        if getattr(get_ipython(), "kernel", None) is None:
+            print(self.line)
+            return
+        bundle = self._repr_mimebundle_()
+        data = dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
+        display({**data, "text/plain": ""}, raw=True)
+        self.copy = display(self.plain(), raw=True, display_id=True)
+
 
 def looker(client: Connection | None) -> Callable[[], dict[str, Any]]:
     """A function that looks at the month of a client's key, or of the one the environment names at the time."""

@@ -207,7 +207,7 @@ def test_the_meter_in_a_terminal_is_one_line(shell: Shell, connect: Any) -> None
     assert "4 tokens spent in " in ran.out
     meter: BudgetMeter = shell["meter"]
     assert json.loads(meter.seen)["spent"] == 4
-    html = meter._plain()["text/html"]
+    html = meter.plain()["text/html"]
     assert "4 tokens spent" in html
     assert "<script" not in html
     meter.close()

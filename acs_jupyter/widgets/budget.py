@@ -49,7 +49,8 @@ class BudgetWindow(anywidget.AnyWidget):
     def __init__(self, look: Callable[[], dict[str, Any]], **traits: Any) -> None:
         self._look = look
         self._past: deque[tuple[float, int]] = deque()
-        self._copy: Any = None
+        self.copy: Any = None
+        """The handle of the static line beside the window, once somebody has shown it."""
         self._copied = 0.0
         self._shown = True
         super().__init__(**traits)
@@ -80,9 +81,9 @@ class BudgetWindow(anywidget.AnyWidget):
             return
         before = self.seen
         self.refresh()
-        if self._copy is not None and self.seen != before and time.monotonic() - self._copied > COPY_EVERY:
+        if self.copy is not None and self.seen != before and time.monotonic() - self._copied > COPY_EVERY:
             self._copied = time.monotonic()
-            self._copy.update(self._plain(), raw=True)
+            self.copy.update(self.plain(), raw=True)
 
     def close(self) -> None:
         """End the meter."""
@@ -92,19 +93,8 @@ class BudgetWindow(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return self.line
 
-    def _ipython_display_(self) -> None:
-        from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only where something is shown
-        from IPython.display import display  # noqa: PLC0415
-
-        if getattr(get_ipython(), "kernel", None) is None:
-            print(self.line)
-            return
-        bundle = self._repr_mimebundle_()
-        data = dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
-        display({**data, "text/plain": ""}, raw=True)
-        self._copy = display(self._plain(), raw=True, display_id=True)
-
-    def _plain(self) -> dict[str, str]:
+    def plain(self) -> dict[str, str]:
+        """The static line: what is read where no kernel is."""
         line = f'<div class="acs-static acs-budget-beside">{html.escape(self.line)}</div>'
         return {"text/plain": self.line, "text/html": _BESIDE + line}
 

@@ -46,7 +46,7 @@ export function figures(seen: Seen): [string, string, string][] {
     const of = seen.limit === null ? "" : `of ${count(seen.limit)}`;
     rows.push(["left", tokens(seen.left ?? 0), of]);
   } else rows.push(["left", "no limit", "%acs budget --limit N"]);
-  rows.push(["rate", `${count(seen.rate)} a minute`, "over the last 20 s"]);
+  rows.push(["rate", `${count(seen.rate)} / min`, "tokens, over the last 20 s"]);
   rows.push(["month’s end", tokens(seen.projected), "at the month’s pace"]);
   const limit = seen.session_limit === null ? "no limit" : `of ${count(seen.session_limit)}`;
   rows.push(["this session", tokens(seen.session_spent), limit]);
