@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .budget_view import BudgetMeter
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
     from .distribution import Distribution, Distributions
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AcsError": "errors",
     "AsyncClient": "client",
+    "BudgetMeter": "budget_view",
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
@@ -51,6 +53,7 @@ _HOMES = {
 __all__ = [
     "AcsError",
     "AsyncClient",
+    "BudgetMeter",
     "Choice",
     "Client",
     "Completion",

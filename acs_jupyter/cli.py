@@ -155,6 +155,14 @@ def _data_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_budget(commands: argparse._SubParsersAction[_Parser]) -> None:
+    from .budget_command import add_arguments
+
+    parser = commands.add_parser("budget", help="what was spent, held and is left; limits, export")
+    add_arguments(parser)
+    parser.set_defaults(run=_ledger)
+
+
 def _add_strip(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "strip", help="take widget state out of a notebook; texts and static views stay"
@@ -253,6 +261,12 @@ def _reconcile(args: argparse.Namespace) -> int:
     return 0
 
 
+def _ledger(args: argparse.Namespace) -> int:
+    from .budget_command import in_shell
+
+    return in_shell(args)
+
+
 def _strip(args: argparse.Namespace) -> int:
     from .strip import strip
 
@@ -301,4 +315,4 @@ def _rate(text: str) -> float:
     return value
 
 
-COMMANDS = (_add_serve, _add_keys, _add_jobs, _add_strip, _add_demo)
+COMMANDS = (_add_serve, _add_keys, _add_jobs, _add_budget, _add_strip, _add_demo)

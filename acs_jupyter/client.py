@@ -1,6 +1,6 @@
 """Two clients, sync and async, that carry bytes; everything they carry is decided in ``exchange.py``.
 
-Owns the connection (httpx) and the moment at which a meter is asked. It must not know the ledger behind the
+Owns the connection (httpx) and the moments at which a meter is asked and told. It must not know the ledger behind the
 meter, nor sessions beyond handing them events.
 """
 
@@ -35,7 +35,8 @@ class Client(Connection):
 
     Parameters: ``base_url`` and ``api_key`` (default: ``ACS_API_BASE``, ``ACS_API_KEY``; with or without
     ``/v1``), ``model`` (default for requests that name none), ``workload`` (``interactive`` or ``batch``),
-    ``timeout`` (seconds without a byte), ``retries``, ``meter`` (see :class:`Meter`).
+    ``timeout`` (seconds without a byte), ``retries``, ``meter`` (see :class:`Meter`; by default the machine's
+    budget ledger, ``None`` for none).
     """
 
     def _set_up(self) -> None:
@@ -89,17 +90,18 @@ class Client(Connection):
         Closing the iterator closes the socket and ends the run as stopped. Errors end the run and are left in
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
-        ticket = self._reserve(exchange)
+        self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 for events in self._attempt(exchange):
+                    self._watch(exchange)
                     yield _told(sink, events)
                 if exchange.delay is not None:
                     time.sleep(exchange.delay)
         finally:
             _told(sink, exchange.stop())
-            self._settle(exchange, ticket)
+            self.settle(exchange)
 
     def _attempt(self, exchange: Exchange) -> Iterator[list[AnyEvent]]:
         try:
@@ -176,18 +178,19 @@ class AsyncClient(Connection):
 
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
-        ticket = self._reserve(exchange)
+        self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 async with contextlib.aclosing(self._attempt(exchange)) as attempt:
                     async for events in attempt:
+                        self._watch(exchange)
                         yield _told(sink, events)
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)
         finally:
             _told(sink, exchange.stop())
-            self._settle(exchange, ticket)
+            self.settle(exchange)
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         try:

@@ -1,14 +1,15 @@
 """Where a client sends, as whom, and which request its arguments make.
 
-Owns base URL, key, default model, limits already learnt, and the budget's interface. It must not open sockets.
+Owns base URL, key, default model, limits already learnt, and the budget's interface. It must not open sockets, and of
+the ledger it knows only that it is what is asked by default.
 The key stands in the headers given to httpx and nowhere else: not in a ``repr``, a message or an event.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -16,7 +17,7 @@ import httpx
 from . import wire
 from ._version import __version__
 from .checks import beyond_model, build_request, unchecked
-from .errors import ConnectionFailed, InvalidRequest, NotConfigured
+from .errors import AcsError, ConnectionFailed, InvalidRequest, NotConfigured
 from .exchange import Exchange
 from .failures import error_from_body
 from .secret import HIDDEN, Secret
@@ -42,6 +43,33 @@ class Meter(Protocol):
         """Give the hold back: nothing was spent."""
 
 
+@runtime_checkable
+class Ledgered(Meter, Protocol):
+    """A meter that wants to know more than beginnings and ends."""
+
+    def running(self, ticket: Any, prompt_tokens: int, completion_tokens: int) -> None:
+        """What a stream has used by now."""
+
+    def note(
+        self, ticket: Any, *, request_id: str | None, headers: Mapping[str, str], error: AcsError | None
+    ) -> None:
+        """What the answer said, told before the end: its id, the headers that are kept, how it failed."""
+
+    def reserve_job(self, request: CompletionRequest, key: str, *, anew: bool = False) -> Any:
+        """Hold a job's worst case, or find what is known of this idempotency key.
+
+        The ticket's ``found``: it was there before, ``settled``: and has ended. ``anew``: hold whatever is known,
+        without asking whether it fits, for work that has begun. ``prompt_guess`` and ``completion_most`` of a ticket
+        are what an estimate is made of.
+        """
+
+    def name_job(self, ticket: Any, job: str) -> None:
+        """The submission has become this job; its hold stays when this process ends."""
+
+    def job(self, job: str) -> Any:
+        """The ticket of a job that is held, from whichever process, or ``None``."""
+
+
 class Connection:
     """What both clients share: where to send, as whom, and how a request is made."""
 
@@ -54,7 +82,7 @@ class Connection:
         workload: str = "interactive",
         timeout: float = READ_TIMEOUT,
         retries: int = 3,
-        meter: Meter | None = None,
+        meter: Meter | Literal["ledger"] | None = "ledger",
     ) -> None:
         api_key = (
             api_key if isinstance(api_key, Secret) else Secret(api_key or os.environ.get("ACS_API_KEY", ""))
@@ -68,7 +96,7 @@ class Connection:
         self.base_url = normal_base(base)
         self.model = model
         self.retries = retries
-        self.meter = meter
+        self.meter = _default_meter(api_key, self.base_url) if meter == "ledger" else meter
         self._models: list[Model] | None = None
         self._secret = _usable(api_key)
         self._workload = workload
@@ -134,17 +162,40 @@ class Connection:
             "headers": exchange.begin(),
         }
 
-    def _reserve(self, exchange: Exchange) -> Any:
-        return self.meter.reserve(exchange.request, exchange.run) if self.meter else None
+    @property
+    def meter(self) -> Meter | None:
+        """What is asked before a socket opens."""
+        return self._meter
 
-    def _settle(self, exchange: Exchange, ticket: Any) -> None:
-        if self.meter is None:
+    @meter.setter
+    def meter(self, meter: Meter | None) -> None:
+        self._meter = meter
+        self.ledgered = meter if isinstance(meter, Ledgered) else None
+
+    def reserve(self, exchange: Exchange) -> None:
+        """Hold a run's worst case, once; ``drive`` does it for whoever has not. Raises ``BudgetRefused``."""
+        if self.meter is not None and exchange.ticket is None:
+            exchange.ticket = self.meter.reserve(exchange.request, exchange.run) or True
+
+    def settle(self, exchange: Exchange) -> None:
+        """End a run's hold, once, by what the run has used; ``drive`` does it at its end."""
+        ticket, exchange.ticket = exchange.ticket, None
+        if self.meter is None or ticket is None:
             return
-        if exchange.usage is None:
+        if self.ledgered is not None:
+            self.ledgered.note(
+                ticket, request_id=exchange.served_id, headers=exchange.headers, error=exchange.error
+            )
+        spent = exchange.usage
+        if spent is None:
             self.meter.release(ticket)
         else:
-            spent = exchange.usage
             self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
+
+    def _watch(self, exchange: Exchange) -> None:
+        spent = exchange.usage
+        if self.ledgered is not None and spent is not None:
+            self.ledgered.running(exchange.ticket, spent.prompt_tokens, spent.completion_tokens)
 
     def _status_url(self, model: str) -> str:
         return f"{self.base_url}/models/{quote(model, safe='')}/status"
@@ -177,6 +228,12 @@ class _Bearer(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         request.headers["authorization"] = f"Bearer {self._secret.reveal()}"
         yield request
+
+
+def _default_meter(secret: Secret, base_url: str) -> Meter | None:
+    from .ledger import meter_for  # noqa: PLC0415  # only where no other meter was given
+
+    return meter_for(secret, base_url)
 
 
 def normal_base(base: str) -> str:

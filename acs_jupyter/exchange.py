@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from . import sse, wire
 from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
@@ -68,6 +69,8 @@ class Exchange:
         self.delay: float | None = None
         self.closed = False
         self.attempt = 0
+        self.ticket: Any = None
+        """The budget's hold, from before the first attempt to the end; only who carries the run looks at it."""
         self._parents = parents
         self._origin = origin
         self._added = added
@@ -94,6 +97,16 @@ class Exchange:
     def request_id(self) -> str:
         """The trace id this attempt is sent under."""
         return self._own_id if self.attempt <= 1 else f"{self._own_id}-{self.attempt}"
+
+    @property
+    def served_id(self) -> str | None:
+        """The trace id the server answered under; ``None`` before it has."""
+        return self._served_id if self._headers else None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The response's headers; empty before there are any."""
+        return self._headers
 
     @property
     def started(self) -> bool:

@@ -52,7 +52,8 @@ def run(
     notebook.point_out_notes(prompt, request)
     watch = watch_of(notebook)
     try:
-        handle = watch.submit(request, idempotency_key=asked.idempotency_key, tag=asked.tag)
+        with notebook.limited(options.budget):
+            handle = watch.submit(request, idempotency_key=asked.idempotency_key, tag=asked.tag)
     except KeyboardInterrupt:
         notebook.point_out("note: the job may be there already; the same cell finds it and pays once.")
         raise

@@ -1,7 +1,7 @@
 """Completion jobs of a client: submit once, ask later, from this process or the next.
 
 Owns the two drivers (sync and async) of the flows in ``job_flow.py``, and what a client remembers of its jobs:
-requests, last metadata, budget holds. It must not know the ledger behind the meter, nor decide about retries.
+requests and last metadata. It must not know the ledger behind the meter, nor decide about retries.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import msgspec
 
 from .completion import Completion
 from .connection import reason_of
-from .errors import AcsError, ApiError, InvalidRequest, JobInterrupted
+from .errors import AcsError, InvalidRequest
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
+from .job_holds import Holds
 from .job_notes import Notes, notes_for
 from .job_record import record
 from .session import Session
@@ -38,7 +39,7 @@ class _Board:
         self._connection = client
         self._requests: dict[str, CompletionRequest] = {}
         self._jobs: dict[str, Job] = {}
-        self._tickets: dict[str, Any] = {}
+        self._holds = Holds(client)
         self.notes: Notes = notes_for(client.base_url, client._secret)
         """What this machine knows of the key's jobs, from the journal."""
 
@@ -64,20 +65,11 @@ class _Board:
     @contextmanager
     def _held(self, request: CompletionRequest, flow: Operation) -> Iterator[None]:
         """The budget's hold while a job is submitted; it stays until the outcome is known here."""
-        meter = self._connection.meter
-        ticket = meter.reserve(request, flow.key) if meter else None
-        kept = False
-        try:
+        with self._holds.submitting(request, flow):
             yield
             if flow.job is not None:
                 self._requests[flow.job.id] = request
                 self._jobs[flow.job.id] = flow.job
-                kept = flow.is_new and flow.error is None
-                if kept and meter:
-                    self._tickets[flow.job.id] = ticket
-        finally:
-            if meter and not kept:
-                meter.release(ticket)
 
     def _submission(
         self, request: CompletionRequest, key: str | None, tag: str | None, deadline: float | None
@@ -102,17 +94,23 @@ class _Board:
             self.notes.seen(flow.job)
         elif flow.error is not None and flow.job_id is not None:
             self.notes.failed(flow.job_id, flow.error)
-        return self._told(flow)
+        job = self._told(flow)
+        self._holds.seen(job)
+        return job
 
-    def _completed(self, flow: Outcome, session: Session | None) -> Completion:
+    def _inquiry(self, flow: Outcome) -> Operation | None:
+        """What must still be asked to know what a job has used that ended without a result."""
+        return lookup(str(flow.job_id), retries=0) if self._holds.unsettled(flow) else None
+
+    def _completed(self, flow: Outcome, session: Session | None, inquiry: Operation | None) -> Completion:
         job_id = str(flow.job_id)
-        meter, error = self._connection.meter, flow.error
-        self._note_down(job_id, flow.job, error)
-        if error is not None:
-            if meter and isinstance(error, ApiError) and not isinstance(error, JobInterrupted):
-                self._release(job_id, error)
-            raise error
+        self._note_down(job_id, flow.job, flow.error)
+        if flow.error is not None:
+            known = inquiry if inquiry is not None and inquiry.error is None else flow
+            self._holds.failed(job_id, flow.error, known.job)
+            raise flow.error
         assert flow.answer is not None
+        self._holds.succeeded(job_id, flow.answer, flow.job.request_id if flow.job else None, flow.headers)
         completion = record(
             job_id,
             flow.answer,
@@ -122,10 +120,6 @@ class _Board:
             session=session if session is not None else Session(),
         )
         self.notes.read(completion)
-        if meter and job_id in self._tickets:
-            spent = completion.usage
-            ticket = self._tickets.pop(job_id)
-            meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, "usage")
         return completion
 
     def _note_down(self, job_id: str, job: Job | None, error: AcsError | None) -> None:
@@ -135,11 +129,6 @@ class _Board:
             self.notes.seen(job)
         if error is not None:
             self.notes.failed(job_id, error)
-
-    def _release(self, job_id: str, error: ApiError) -> None:
-        # Not for a poll that failed: then the job may still run. An outcome is never retryable.
-        if self._connection.meter and not error.retryable and job_id in self._tickets and error.status != 401:
-            self._connection.meter.release(self._tickets.pop(job_id))
 
 
 class Jobs(_Board):
@@ -198,7 +187,10 @@ class Jobs(_Board):
         """What a job gave; raises its outcome when that is an error, :class:`JobPending` when there is none yet."""
         flow = self._outcome(job, once=True)
         self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     def wait(
         self, job: Job | str, deadline: float | None = None, *, session: Session | None = None
@@ -209,7 +201,10 @@ class Jobs(_Board):
         """
         flow = self._outcome(job, once=False, deadline=deadline)
         self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
@@ -277,7 +272,10 @@ class AsyncJobs(_Board):
         """See :meth:`Jobs.result`."""
         flow = self._outcome(job, once=True)
         await self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            await self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     async def wait(
         self, job: Job | str, deadline: float | None = None, *, session: Session | None = None
@@ -285,7 +283,10 @@ class AsyncJobs(_Board):
         """See :meth:`Jobs.wait`. Cancelling the task ends the waiting only."""
         flow = self._outcome(job, once=False, deadline=deadline)
         await self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            await self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     async def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url

@@ -21,6 +21,7 @@ from . import topics
 from .continuing import place_of
 from .display import make_view, show_copy
 from .errors import AcsError, InvalidRequest
+from .ledger import place
 from .notebook import CELL_DEFAULTS, Notebook
 from .options import (
     SHORT,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 BODILESS = "cell"
 """What a cell that is nothing but its ``%%acs`` line becomes: ``%acs cell ...``; nobody needs to type it."""
-COMMANDS = ["doctor", "help", "jobs", "last", "local", "models", "set"]
+COMMANDS = ["budget", "doctor", "help", "jobs", "last", "local", "models", "set"]
 
 
 @magics_class
@@ -75,7 +76,7 @@ class AcsMagics(Magics):
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models | set [NAME [VALUE]] | doctor | jobs | last [NAME] | local [--gguf FILE] | help [TOPIC]``."""
+        """``%acs models|budget|set [NAME [VALUE]]|doctor|jobs|last [NAME]|local [--gguf FILE]|help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
             if command not in (*COMMANDS, BODILESS):
@@ -140,6 +141,11 @@ class AcsMagics(Magics):
         if found is None:
             raise InvalidRequest("There is no completion yet: run a %%acs cell first.")
         show_copy(self.shell, found)
+
+    def _budget(self, rest: str) -> Any:
+        from . import budget_command  # noqa: PLC0415  # sqlite3 loads when the budget is asked about
+
+        return budget_command.in_notebook(split(rest), self.notebook.meter())
 
     def _models(self, rest: str) -> Any:
         _nothing_more("models", rest)
@@ -226,11 +232,14 @@ class AcsMagics(Magics):
     def before_cell(self, info: Any) -> None:
         """Remember the cell as it was typed: IPython's own copy loses ``>>>`` and trailing spaces."""
         self._running.append(info.raw_cell or "")
+        place.cell.set(f"[{self.shell.execution_count}]")
 
     def after_cell(self, result: Any) -> None:
         """Forget it."""
         if self._running:
             self._running.pop()
+        if not self._running:
+            place.cell.set("")
 
     def _prompt(self, line: str, cell: str) -> str:
         """The body as it was typed; in a terminal the empty lines that end a cell are no part of it."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .boundary import Note, goes_on_inside, last_word, notes
@@ -23,6 +25,7 @@ from .wire import CompletionRequest, Model, request_fields
 if TYPE_CHECKING:
     from .completion import Completion
     from .continuing import Place
+    from .ledger.meter import KeyMeter
     from .pump import Handle, Pump
 
 CELL_DEFAULTS: dict[str, Any] = {"max_tokens": 128, "logprobs": 5}
@@ -118,7 +121,7 @@ class Notebook:
         from .growing import Grower  # noqa: PLC0415  # httpx loads with the first request
         from .pump import interrupts_held  # noqa: PLC0415  # httpx loads with the first request
 
-        with interrupts_held() as interrupts:
+        with self.limited(options.budget), interrupts_held() as interrupts:
             handle = start()
             self.last = handle.completion
             keep(self.last)
@@ -136,6 +139,22 @@ class Notebook:
             finally:
                 if not options.background:
                     view.close()
+
+    def meter(self) -> KeyMeter | None:
+        """The ledger's view of the key in use; ``None`` when there is none."""
+        from .ledger import meter_for  # noqa: PLC0415  # only when the budget is asked about
+
+        base, key = self._where()
+        return meter_for(key, base) if base and key else None
+
+    def limited(self, budget: int | None) -> AbstractContextManager[Any]:
+        """A scope of its own for a cell with a budget."""
+        if budget is None:
+            return nullcontext()
+        from .ledger import ledger, place  # noqa: PLC0415  # sqlite3 loads with the first request
+
+        name = f"{place.notebook()} {place.cell.get()} {token_hex(4)}".strip()
+        return ledger().scope("cell", name, budget)
 
     def request(
         self, prompt: str, options: CellOptions, place: Place | None = None, *, ask: bool = True

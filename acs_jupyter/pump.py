@@ -49,8 +49,12 @@ class Pump:
         origin: Origin | None = None,
         added: str = "",
     ) -> Handle:
-        """Send a request; its events wait in the handle until someone takes them. See ``events.opening``."""
+        """Send a request; its events wait in the handle until someone takes them. See ``events.opening``.
+
+        Its budget is held here, in the caller's thread and scopes; raises ``BudgetRefused``.
+        """
         exchange = self.client.exchange(request, parents=parents, origin=origin, added=added)
+        self.client.reserve(exchange)
         return Handle(self.client, exchange, session, self._running_loop())
 
     def close(self) -> None:
@@ -91,6 +95,7 @@ class Handle:
     ) -> None:
         self.run = exchange.run
         self.session = session
+        self._client = client
         self._exchange = exchange
         self._loop = loop
         self._queue: queue.SimpleQueue[tuple[float, list[AnyEvent]] | None] = queue.SimpleQueue()
@@ -219,6 +224,7 @@ class Handle:
             )  # a run is opened before it is stopped, so that its record is whole
 
     def _end(self, task: asyncio.Task[None]) -> None:
+        self._client.settle(self._exchange)  # for a run that was ended before it began
         if not task.cancelled():
             self._failure = task.exception()
         self._ended.set()

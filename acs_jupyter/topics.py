@@ -6,7 +6,7 @@ its options.
 
 from __future__ import annotations
 
-from .options import FLAGS, HELP, JOB_FLAGS, SHORT
+from .options import BUDGET, FLAGS, HELP, JOB_FLAGS, SHORT
 
 _START = """\
 %%acs [options]            the cell's body is the prompt, exactly as typed; the model continues it
@@ -16,6 +16,7 @@ _START = """\
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
 %acs doctor                what a blank or a cut word at the end, \\r\\n or a second BOS does to the next token
 %acs jobs                  the completion jobs of this key, live; %acs help jobs
+%acs budget                what was spent, held and is left; limits, export: %acs help budget
 %acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}
@@ -75,6 +76,26 @@ but n, echo and prompt_logprobs; options of this cell go over them. The new run 
 what it continues; nothing is changed above it. Text is sent, not token ids: the last word may be tokenised anew."""
 
 
+_BUDGET = """\
+Every request is held at its worst case (prompt + choices x max_tokens) before it is sent, and settled by the usage
+the server reports. One file for all kernels of this machine; the key is not in it.
+
+%acs budget                        spent, held, left; today, by month, key, model, notebook and cell; also as a frame
+%acs budget --limit 3m             tokens a month (UTC) for the key in use; none takes the limit away
+%acs budget --limit 200k --session of this kernel's session
+%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key
+%acs budget settle                 end what is held by processes that are gone, as an estimate: the prompt and what was
+                                   seen of the text; --as held counts all that was held, --as nothing nothing
+%acs budget --reset                the server has raised a budget that it had called used up
+
+Over a limit a request is refused before it is sent. %%acs --budget N limits one cell. In Python:
+
+    from acs_jupyter import BudgetMeter
+    BudgetMeter()                      # moves while tokens stream
+
+ACS_LEDGER names another file; ACS_LEDGER=off, or Client(meter=None), works without."""
+
+
 def _options() -> str:
     rows = [
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
@@ -83,6 +104,7 @@ def _options() -> str:
     rows += [
         ("-o, --out NAME", "store the completion"),
         ("--in NAME[:K]", "continue a stored completion (its K-th choice) or a session"),
+        ("--budget N", BUDGET),
         *FLAGS.items(),
         *JOB_FLAGS.items(),
     ]
@@ -91,7 +113,7 @@ def _options() -> str:
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["continue", "options", "prompt", "result", "jobs"]
+    return ["budget", "continue", "jobs", "options", "prompt", "result"]
 
 
 def text(topic: str) -> tuple[str, bool]:
@@ -100,6 +122,7 @@ def text(topic: str) -> tuple[str, bool]:
         "": _START.format(topics=", ".join(names())),
         "jobs": _JOBS,
         "continue": _CONTINUE,
+        "budget": _BUDGET,
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,

@@ -338,7 +338,7 @@ def test_ends_have_types_and_advice(
 ) -> None:
     with Player([NEW, *answers]) as server:
         with pytest.raises(kind) as caught:
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
+            api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": None})
         assert len(server.requests) == 1 + len(answers)
     assert type(caught.value) is kind
     assert (caught.value.code, caught.value.job_id) == (code, "job_1")

@@ -62,11 +62,11 @@ class InvalidRequest(AcsError):
     code = "invalid_request"
 
 
-class BudgetRefused(AcsError):
-    """The local budget would be exceeded; no socket was opened."""
+class LedgerFailed(AcsError):
+    """The budget ledger cannot be read or written; no socket was opened."""
 
-    code = "budget_refused"
-    advice = "Lower max_tokens or n, or raise the limit."
+    code = "ledger_failed"
+    advice = "Free the file, name another one in ACS_LEDGER, or work without: ACS_LEDGER=off."
 
 
 class ConnectionFailed(AcsError):

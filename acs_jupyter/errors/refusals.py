@@ -1,6 +1,7 @@
 """The server refuses a request: 400 to 429.
 
 Owns one class a code, with its status, whether a retry can help, and advice. It must not know how an error is read.
+``BudgetRefused`` is the one that is not the server's: the local ledger says it in the server's place.
 """
 
 from __future__ import annotations
@@ -231,6 +232,14 @@ class BudgetExceeded(TooManyRequests):
     code = "budget_exceeded"
     can_retry = False
     advice = "The budget resets on the 1st (UTC); ask the operator to raise it."
+
+
+class BudgetRefused(BudgetExceeded):
+    """A local limit would be exceeded: the request never left this machine, no socket was opened."""
+
+    code = "budget_refused"
+    status = 0
+    advice = "Lower max_tokens or n, or raise the limit."
 
 
 class QueueFull(TooManyRequests):

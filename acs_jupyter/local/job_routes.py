@@ -99,7 +99,17 @@ class JobRoutes:
         return owner_of(request)
 
     def _told(self, row: Row, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-        return Response(encode(described(row, self._jobs.limits)), status, headers, "application/json")
+        told = described(row, self._jobs.limits) | {"usage": self._usage(row)}
+        return Response(encode(told), status, headers, "application/json")
+
+    def _usage(self, row: Row) -> dict[str, int] | None:
+        """What an ended job has cost, so that a client can settle one that has no result; ``None`` while unknown."""
+        if not row.ended_for_good or row.usage_pending:
+            return None
+        if row.started is None:
+            return _counts(0, 0)
+        spent = self._desk.ledger.of_request(row.request_id, row.owner)
+        return None if spent is None else _counts(*spent)
 
 
 class Private:
@@ -163,6 +173,14 @@ def _outcome(row: Row) -> ApiError:
     if row.status == "cancelled":
         return JobCancelled("The job was cancelled before it ran.")
     return JobInterrupted("The server that ran this job is gone; what became of it is not known.")
+
+
+def _counts(prompt: int, completion: int) -> dict[str, int]:
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
 
 
 def _time(value: float | None) -> float | None:

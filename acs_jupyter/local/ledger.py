@@ -84,6 +84,17 @@ class Ledger:
         late = [each for each, _ in self._unwritten if (each.key_id, each.month) == (key_id, month)]
         return written + sum(each.prompt_tokens + each.completion_tokens for each in late)
 
+    def of_request(self, request_id: str, key_id: str) -> tuple[int, int] | None:
+        """Prompt and completion tokens of a key's request, by its id; ``None`` when there is no such row."""
+        for each, _ in self._unwritten:
+            if (each.request_id, each.key_id) == (request_id, key_id):
+                return each.prompt_tokens, each.completion_tokens
+        query = (
+            "SELECT prompt_tokens, completion_tokens FROM requests WHERE request_id = ? AND key_id = ?"
+            " ORDER BY number DESC LIMIT 1"
+        )
+        return next(iter(self._store.rows(query, request_id, key_id)), None)
+
     def entries(self) -> list[Entry]:
         """The whole log, oldest first."""
         return [Entry(*row) for row in self._store.rows(f"SELECT {_COLUMNS} FROM requests ORDER BY number")]
