@@ -18,6 +18,7 @@ import msgspec
 from ..errors import CircuitOpen
 from ..wire import Capabilities, Model
 from .breaker import Breaker, Open, Ticket
+from .counts import Count
 from .guard import log
 from .spread import Spread
 from .upstream_errors import detailed
@@ -91,9 +92,11 @@ class Counted(NamedTuple):
 
 
 class _Counted(msgspec.Struct, frozen=True):
-    count: int
+    count: Count
 
 
+ADDED = 16
+"""Tokens that a tokenizer may add to a prompt of its own."""
 _decode_listing = msgspec.json.Decoder(_Listing).decode
 _decode_counted = msgspec.json.Decoder(_Counted).decode
 
@@ -157,6 +160,15 @@ class Upstream:
         """Seconds since it was last believed warm (or since the start)."""
         return self.clock() - (self._cold_since if self._seen is None else self._seen)
 
+    @property
+    def reached(self) -> bool:
+        """Whether it answered the last time it was asked anything."""
+        return self._seen is not None
+
+    def hide(self, text: str) -> str:
+        """A text without this upstream's key: whatever an upstream says may repeat what it was sent."""
+        return text.replace(self.key, "[key]") if self.key else text
+
     def heard(self) -> None:
         """It answered."""
         self._seen = self.clock()
@@ -173,7 +185,8 @@ class Upstream:
             return self.breaker.enter()
         except Open as still:
             error = CircuitOpen(
-                f"The upstream of '{self.name}' failed {self.breaker.failures} times in a row and rests.",
+                f"The upstream of '{self.name}' failed {self.breaker.failures} times in a row (last: "
+                f"{self.breaker.last_kind}) and rests for {still.retry_after} more seconds.",
                 retry_after=still.retry_after,
             )
             raise detailed(
@@ -208,7 +221,7 @@ class Upstream:
         try:
             answer = await self._client.get(f"{self.base}/models", timeout=within)
             listed = _decode_listing(answer.content).data if answer.status_code == 200 else []
-        except (httpx.HTTPError, msgspec.DecodeError) as problem:
+        except (httpx.HTTPError, msgspec.DecodeError, RecursionError) as problem:
             log.debug("an upstream's models are not known: %s", type(problem).__name__)
             self.lost()
             return False
@@ -250,11 +263,16 @@ class Upstream:
                 timeout=10.0,
             )
             if answer.status_code == 200:
-                return _decode_counted(answer.content).count
-            self._counts = answer.status_code not in (404, 405, 501)
+                count = _decode_counted(answer.content).count
+                if (1 if prompt else 0) <= count <= most_tokens(prompt):
+                    return count
+                log.warning("the upstream of %r counts tokens that cannot be there", self.name)
+                self._counts = False
+            else:
+                self._counts = answer.status_code not in (404, 405, 501)
         except httpx.HTTPError:
             return None
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             self._counts = False
         return None
 
@@ -274,6 +292,11 @@ class Upstream:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._client.aclose()
+
+
+def most_tokens(prompt: str | list[int]) -> int:
+    """More tokens than a prompt can have: one a byte of text, and a few that a tokenizer adds."""
+    return (len(prompt) if isinstance(prompt, list) else len(prompt.encode())) + ADDED
 
 
 async def learn_all(upstreams: list[Upstream]) -> None:
