@@ -13,6 +13,10 @@ import msgspec
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
+ADDED = 16
+"""Tokens that a tokenizer may add to a prompt of its own."""
+
+
 class Counts(NamedTuple):
     """Tokens of all prompts and of all choices."""
 
@@ -69,3 +73,8 @@ class Running:
     def is_partial(self) -> bool:
         """Whether some prompt was not counted yet."""
         return bool(self._choices) and len(self._prompts) < self._all
+
+
+def most_tokens(prompt: str | list[int]) -> int:
+    """More tokens than a prompt can have: one a byte of text, and a few that a tokenizer adds."""
+    return (len(prompt) if isinstance(prompt, list) else len(prompt.encode())) + ADDED

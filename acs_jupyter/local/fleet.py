@@ -16,16 +16,17 @@ import msgspec
 from ..checks import beyond_model
 from ..errors import BadRequest, ContextLengthExceeded, FullVocabPromptTooLong, ModelNotFound
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL, StreamOptions, encode_request
-from .counts import Counts
-from .relay import Order, Relay
+from .counts import ADDED, Counts, most_tokens
+from .order import Order
+from .relay import Relay
 from .splice import splice
-from .upstream import ADDED, Patience, Upstream, learn_all, most_tokens
+from .upstream import Patience, Upstream, learn_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..wire import CompletionRequest, Model
-    from .relay import OnEnd, OnUsage
+    from .order import OnEnd, OnUsage
     from .upstream import Counted
 
 DEFAULT_MAX_TOKENS = 32_000

@@ -18,7 +18,7 @@ import msgspec
 from ..errors import CircuitOpen
 from ..wire import Capabilities, Model
 from .breaker import Breaker, Open, Ticket
-from .counts import Count
+from .counts import Count, most_tokens
 from .guard import log
 from .spread import Spread
 from .upstream_errors import detailed
@@ -95,8 +95,6 @@ class _Counted(msgspec.Struct, frozen=True):
     count: Count
 
 
-ADDED = 16
-"""Tokens that a tokenizer may add to a prompt of its own."""
 _decode_listing = msgspec.json.Decoder(_Listing).decode
 _decode_counted = msgspec.json.Decoder(_Counted).decode
 
@@ -221,6 +219,7 @@ class Upstream:
         try:
             answer = await self._client.get(f"{self.base}/models", timeout=within)
             listed = _decode_listing(answer.content).data if answer.status_code == 200 else []
+            listed = [entry for entry in listed if entry.id.strip() and entry.id.isprintable()]
         except (httpx.HTTPError, msgspec.DecodeError, RecursionError) as problem:
             log.debug("an upstream's models are not known: %s", type(problem).__name__)
             self.lost()
@@ -277,15 +276,15 @@ class Upstream:
         return None
 
     def _limits(self, length: int | None, told: Capabilities) -> Capabilities:
-        wanted = self.patience
+        wanted, top = self.patience, told.full_vocab_max_prompt_tokens
         limits: dict[str, Any] = {
-            "max_model_len": length or told.max_model_len,
-            "max_logprobs": wanted.max_logprobs or told.max_logprobs,
+            "max_model_len": _possible(length) or _possible(told.max_model_len),
+            "max_logprobs": wanted.max_logprobs or _possible(told.max_logprobs),
             "max_output_work_tokens": 32_000,
             "logprobs": True,
             "prompt_logprobs": True,
             "prompt_logprobs_full_vocab": True,
-            "full_vocab_max_prompt_tokens": told.full_vocab_max_prompt_tokens or wanted.full_vocab_tokens,
+            "full_vocab_max_prompt_tokens": _possible(top) or wanted.full_vocab_tokens,
         }
         return Capabilities(**limits)
 
@@ -294,9 +293,8 @@ class Upstream:
         await self._client.aclose()
 
 
-def most_tokens(prompt: str | list[int]) -> int:
-    """More tokens than a prompt can have: one a byte of text, and a few that a tokenizer adds."""
-    return (len(prompt) if isinstance(prompt, list) else len(prompt.encode())) + ADDED
+def _possible(limit: int | None) -> int | None:
+    return limit if limit is not None and 0 < limit <= 10**9 else None
 
 
 async def learn_all(upstreams: list[Upstream]) -> None:

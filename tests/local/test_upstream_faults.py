@@ -125,12 +125,23 @@ def test_an_upstream_that_answers_is_live() -> None:
 def test_ids_that_could_steer_a_terminal_are_refused() -> None:
     from acs_jupyter.local.fleet import BadUpstream, open_fleet
 
-    listed = whole({"data": [{"id": "evil\u001b[2J"}]})
-    with playing(whole(b"{}")) as upstream:
-        upstream.routes["/v1/models"] = listed
-        with pytest.raises(BadUpstream, match="printable") as caught:
-            open_fleet([upstream.base])
-        assert str(caught.value).isprintable()
+    for name in ("evil\u001b[2J", "a\r\nX-Evil: 1", " ", ""):
+        with playing(whole(b"{}")) as upstream:
+            upstream.routes["/v1/models"] = whole({"data": [{"id": name}]})
+            with pytest.raises(BadUpstream, match="did not name its model") as caught:
+                open_fleet([upstream.base])
+            assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("length", ["-1", "0", "1" + "0" * 23])
+def test_an_absurd_length_of_context_is_not_believed(length: str) -> None:
+    listed = b'{"data": [{"id": "m", "max_model_len": ' + length.encode() + b"}]}"
+    with playing(whole(b'{"choices": []}')) as upstream:
+        upstream.routes["/v1/models"] = whole(listed)
+        with fronting(upstream.base) as front, front.client() as client:
+            [model] = client.get("models").json()["data"]
+            assert "max_model_len" not in model["capabilities"]
+            assert client.post("completions", json={"prompt": "x", "max_tokens": 5}).status_code == 200
 
 
 def test_a_running_server_keeps_its_upstreams_key_out_of_its_log() -> None:
