@@ -127,9 +127,10 @@ class Relay:
                         self._succeeded(tally.usage(), tally.guess())
                     await self._body(first)
                     first = await anext(parts, b"")
-            except (httpx.HTTPError, zlib.error, ApiError):
+            except Exception as problem:  # noqa: BLE001 - bytes of the answer are out: only an open end can tell
+                log.debug("an upstream's answer broke off: %s", type(problem).__name__)
                 self._ticket.failed("upstream_error")
-                raise CutHere from None  # bytes of the answer are out: only an open end can tell
+                raise CutHere from None
             finally:
                 self._report(tally.usage(), tally.guess())
         self._succeeded(tally.usage(), tally.guess())
