@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .completion import Choice, Completion, Token
     from .distribution import Distribution, Distributions
     from .errors import AcsError
+    from .job_board import JobBoard
     from .record import load
     from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
@@ -33,6 +34,7 @@ _HOMES = {
     "Completion": "completion",
     "Distribution": "distribution",
     "Distributions": "distribution",
+    "JobBoard": "job_board",
     "Session": "session",
     "Token": "completion",
     "choose": "scoring",
@@ -52,6 +54,7 @@ __all__ = [
     "Completion",
     "Distribution",
     "Distributions",
+    "JobBoard",
     "Session",
     "Token",
     "__version__",
