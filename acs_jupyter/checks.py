@@ -257,7 +257,7 @@ def _loose(body: bytes) -> Any:
         why = f"byte {problem.start} ({body[problem.start]:#04x}) is no UTF-8"
     except json.JSONDecodeError as problem:
         fault = "a byte order mark" if problem.doc.startswith("\ufeff") else problem.msg.partition(" (")[0]
-        why = f"{fault} at line {problem.lineno}, column {problem.colno}"
+        why = f"{fault} at line {problem.lineno}, column {problem.colno}" if body.strip() else "it is empty"
     except ValueError:
         return None  # a number of more digits than Python reads
     except RecursionError:

@@ -165,6 +165,7 @@ def test_one_model_as_the_sdk_retrieves_it(scripted: httpx.Client, scripted_serv
 BODIES = [
     (b'{"foo":1,', "bad_json", "line 1, column 10"),
     (b'{"a":', "bad_json", "column 6"),
+    (b" ", "bad_json", "it is empty"),
     (b'{"prompt":"x",\n "max_tokens":01}', "bad_json", "line 2"),
     ('{"prompt":"x"}'.encode("utf-16"), "bad_json", "byte 0"),
     ('{"prompt":"x"}'.encode("utf-16-le"), "bad_json", "UTF-8"),
