@@ -11,7 +11,7 @@ import json
 import math
 import re
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -28,6 +28,12 @@ from .wire import (
     Unchecked,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST_NAME = 80
+"""Characters of a field's name that are compared with those there are, and repeated."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _decoder = msgspec.json.Decoder(CompletionRequest)
 
 
@@ -71,9 +77,10 @@ def parse_request(body: bytes) -> CompletionRequest:
     try:
         request = _decoder.decode(body)
     except msgspec.ValidationError as error:
+        # The decoder judges while it reads, so what is behind a wrong field may be no JSON at all: that comes first.
         raise BadRequest(explain(str(error), _loose(body))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _not_json(body) from None
+        raise _no_form(_loose(body)) from None
     problem = broken_rule(request)
     if problem:
         raise BadRequest(problem)
@@ -124,6 +131,8 @@ def unknown_field(name: str) -> str:
     """The sentence for a field the contract does not have, with the nearest one it has."""
     if name == "best_of":
         return "Unknown field 'best_of'; use n for several samples."
+    if len(name) > _LONGEST_NAME:
+        return f"Unknown field '{name[:_LONGEST_NAME]}…' of {len(name)} characters."
     near = get_close_matches(name.replace("-", "_").lower(), REQUEST_FIELDS, n=1, cutoff=0.6)
     return f"Unknown field '{name}'." + (f" Did you mean '{near[0]}'?" if near else "")
 
@@ -135,7 +144,7 @@ def explain(problem: str, given: Any) -> str:
     path = where.group(1) if where else ""
     if unknown:
         name = unknown.group(1)
-        return unknown_field(name) if not path else f"Unknown field '{name}' in {path}."
+        return unknown_field(name) if not path else f"Unknown field '{_short(name)}' in {_short(path)}."
     if "missing required field" in problem:
         return "prompt is missing."
     rule = problem.split(" - at ", maxsplit=1)[0].replace("`", "")
@@ -233,23 +242,49 @@ def _check_encodable(given: dict[str, Any]) -> None:
                 ) from None
 
 
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
+
+
 def _loose(body: bytes) -> Any:
+    """The value of a body as Python's reader has it, which takes NaN, Infinity and lone surrogates too.
+
+    Raises :class:`BadJson` with the place of the fault.
+    """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+        return json.loads(body.decode("utf-8"))  # of bytes it would guess the encoding
+    except UnicodeDecodeError as problem:
+        why = f"byte {problem.start} ({body[problem.start]:#04x}) is no UTF-8"
+    except json.JSONDecodeError as problem:
+        fault = "a byte order mark" if problem.doc.startswith("\ufeff") else problem.msg.partition(" (")[0]
+        why = f"{fault} at line {problem.lineno}, column {problem.colno}" if body.strip() else "it is empty"
+    except ValueError:
+        return None  # a number of more digits than Python reads
+    except RecursionError:
+        why = "it is nested too deeply"
+    raise BadJson(f"The body is not valid JSON in UTF-8: {why}.")
 
 
-def _not_json(body: bytes) -> BadRequest:
+def _no_form(value: Any) -> BadRequest:
     # NaN and Infinity pass Python's reader, as they do the service's: then a bound is broken, not the JSON.
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return BadJson("The body is not valid JSON in UTF-8.")
     for name, item in value.items() if isinstance(value, dict) else ():
         if isinstance(item, float) and not math.isfinite(item):
-            return BadRequest(f"{name}={item}: not a finite number.")
+            return BadRequest(f"{_short(name)}={item}: not a finite number.")
+        found = next((found for found in map(_SURROGATE.search, _texts([name, item])) if found), None)
+        if found:
+            where = f"{ascii(_short(name))[1:-1]} holds a lone surrogate (U+{ord(found[0]):04X})"
+            return BadRequest(f"{where} at character {found.start()}; it has no UTF-8 form.")
     return BadRequest("The body holds a value JSON has no form for.")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        yield from _texts([*value, *value.values()])
 
 
 def _shown(given: Any, path: str) -> str:

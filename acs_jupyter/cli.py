@@ -7,6 +7,7 @@ A command is one function that adds its arguments and names what runs; later one
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, NoReturn
@@ -23,7 +24,7 @@ _BUDGET_HELP = "tokens a month; 0 or none for no limit"
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         # One line, without the usage text.
-        print(f"{self.prog}: {message}", file=sys.stderr)
+        print(f"{self.prog}: {_without_keys(message)}", file=sys.stderr)
         raise SystemExit(2)
 
 
@@ -34,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for add in COMMANDS:
         add(commands)
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.error(f"name a COMMAND: {', '.join(commands.choices)}; --help tells what each does")
     args = parser.parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
     return run(args)
@@ -135,6 +138,7 @@ def _limit_arguments(parser: argparse.ArgumentParser) -> None:
         ("reads", _whole, 60, "model lists a minute; 0 for no limit"),
         ("window", _rate, 840.0, "seconds an answer without streaming may take; 0 for no limit"),
         ("window-tokens", _whole, 15_600, "max_tokens that fit in it; 0 for no limit"),
+        ("body-wait", _rate, 60.0, "seconds without a byte of a request's body; 0 for no limit"),
     )
     for name, kind, default, what in numbers:
         words = f"{what} (default: %(default)g)"
@@ -252,10 +256,11 @@ def _jobs(args: argparse.Namespace) -> int:
 
 
 def _reconcile(args: argparse.Namespace) -> int:
-    from .local.job_store import StoreBusy, reconcile
+    from .local.job_store import StoreBusy
+    from .local.reconcile import reconcile
 
     try:
-        print(f"{reconcile(args.data, args.id, charge=not args.release)} settled")
+        print(reconcile(args.data, args.id, charge=not args.release))
     except StoreBusy as problem:
         return _refused(problem)
     return 0
@@ -279,8 +284,13 @@ def _strip(args: argparse.Namespace) -> int:
 
 
 def _refused(problem: Exception) -> int:
-    print(f"acs-jupyter: {problem}", file=sys.stderr)
+    print(f"acs-jupyter: {_without_keys(str(problem))}", file=sys.stderr)
     return 2
+
+
+def _without_keys(text: str) -> str:
+    # Messages name what was given, and a key is easily given in the wrong place.
+    return re.sub(r"acs-bm-(\w{8})-[\w-]+", r"acs-bm-\1-…", text)
 
 
 def _port(text: str) -> int:
@@ -297,7 +307,7 @@ def _positive(text: str) -> int:
 
 def _whole(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 15:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 999999999999999")
     return int(text)
 
 

@@ -61,6 +61,7 @@ class ScriptedEngine:
 
     def __init__(self, *, name: str | None = None, rate: float = 0.0, context: int = 65_536) -> None:
         self._rate = rate
+        self.longest_token: int | None = None  # a word is a token, however long
         self._busy = 0
         self._ids: dict[str, int] = {}
         self._texts: dict[int, str] = {}
