@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .completion import Choice, Completion, Token
     from .errors import AcsError
     from .record import load
+    from .rollouts import Rollout, async_rollout, rollout
     from .session import Session
 
 _HOMES = {
@@ -29,9 +30,12 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "Rollout": "rollouts",
     "Session": "session",
     "Token": "completion",
+    "async_rollout": "rollouts",
     "load": "record",
+    "rollout": "rollouts",
 }
 
 __all__ = [
@@ -40,11 +44,14 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "Rollout",
     "Session",
     "Token",
     "__version__",
+    "async_rollout",
     "load",
     "load_ipython_extension",
+    "rollout",
     "unload_ipython_extension",
 ]
 

@@ -1,0 +1,210 @@
+"""A client for thousands of small requests: the async client's own, over plain HTTP/1.1 lines that cost little.
+
+Owns sockets that are kept open and used again, and their reading through h11. What an answer means stays in the
+exchange. It must not know plans or journals. Where a proxy stands between, the client's usual way is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import urlsplit
+
+import h11
+import httpx
+
+from .. import wire
+from .._version import __version__
+from ..client import AsyncClient
+from ..events import AnyEvent
+from ..exchange import Exchange
+
+CONNECT_SECONDS = 20.0
+IDLE_SECONDS = 4.0
+"""A line that was idle for longer is not used again: servers close theirs after five."""
+_READ = 65536
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class Line:
+    """One connection: a request, its head, its body, and again."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._patience = patience
+        self._h11 = h11.Connection(h11.CLIENT)
+        self._ended = False
+        self.idle_since = 0.0
+
+    @property
+    def usable(self) -> bool:
+        """Whether the next request may go this way."""
+        fresh = time.monotonic() - self.idle_since < IDLE_SECONDS
+        return fresh and not self._writer.is_closing() and not self._reader.at_eof()
+
+    async def send(self, target: str, headers: list[tuple[str, str]], body: bytes) -> None:
+        """Send a POST."""
+        self._ended = False
+        to_send = self._h11.send
+        head = to_send(h11.Request(method="POST", target=target, headers=headers))
+        data, end = to_send(h11.Data(data=body)), to_send(h11.EndOfMessage())
+        self._writer.write((head or b"") + (data or b"") + (end or b""))
+        if len(body) > _READ:
+            await self._writer.drain()
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        """Status and headers (names in lower case)."""
+        while True:
+            event = self._h11.next_event()
+            if event is h11.NEED_DATA:
+                await self._receive()
+            elif isinstance(event, h11.Response):
+                headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
+                return event.status_code, headers
+            elif not isinstance(event, h11.InformationalResponse):
+                raise EOFError("the connection was closed before the answer")
+
+    async def read(self) -> bytes | None:
+        """The next bytes of the body, as many as are there; ``None`` after the last."""
+        if self._ended:
+            return None
+        parts: list[bytes] = []
+        while True:
+            event = self._h11.next_event()
+            if event is h11.NEED_DATA:
+                if parts:
+                    return b"".join(parts)
+                await self._receive()
+            elif isinstance(event, h11.Data):
+                parts.append(bytes(event.data))
+            else:
+                self._ended = True
+                return b"".join(parts) if parts else None
+
+    def rest(self) -> bool:
+        """Make ready for the next request; false when this line has had its last."""
+        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+            return False
+        self._h11.start_next_cycle()
+        self.idle_since = time.monotonic()
+        return True
+
+    def abort(self) -> None:
+        """Close at once; the server notices."""
+        self._writer.transport.abort()
+
+    async def _receive(self) -> None:
+        async with asyncio.timeout(self._patience):
+            data = await self._reader.read(_READ)
+        self._h11.receive_data(data)
+
+
+class BatchClient(AsyncClient):
+    """An :class:`AsyncClient` whose runs cost little; for one event loop."""
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        parts = urlsplit(self.base_url)
+        self._host, self._tls = parts.hostname or "", parts.scheme == "https"
+        self._port = parts.port or (443 if self._tls else 80)
+        self._target = f"{parts.path}/completions"
+        self._fixed = [
+            ("host", parts.netloc),
+            ("user-agent", f"acs-jupyter/{__version__}"),
+            ("accept-encoding", "identity"),
+            (wire.WORKLOAD, self._workload),
+        ]
+        self._idle: list[Line] = []
+        self._context: ssl.SSLContext | None = None
+        self._direct = not (self._options()["trust_env"] and _proxied())
+
+    async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
+        if not self._direct:
+            async with contextlib.aclosing(super()._attempt(exchange)) as batches:
+                async for events in batches:
+                    yield events
+            return
+        headers = exchange.begin()
+        try:
+            line = await self._line()
+        except (OSError, TimeoutError) as error:
+            yield exchange.unreachable(_reason(error))
+            return
+        whole = False
+        try:
+            await line.send(self._target, self._headers(headers, len(exchange.body)), exchange.body)
+            status, kept = await line.head()
+            yield exchange.head(status, kept)
+            while (data := await line.read()) is not None:
+                events = exchange.feed(data)
+                if events:
+                    yield events
+                if exchange.error is not None:
+                    break  # an error frame ends a stream; nothing behind it counts
+            else:
+                whole = line.rest()
+            yield exchange.end()
+        except (OSError, EOFError, TimeoutError, h11.ProtocolError) as error:
+            whole = False
+            yield exchange.lost(_reason(error))
+        finally:
+            if whole:
+                self._idle.append(line)
+            else:
+                line.abort()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        while self._idle:
+            self._idle.pop().abort()
+        await super().close()
+        await asyncio.sleep(0)  # the loop lets go of what was closed
+
+    async def _line(self) -> Line:
+        while self._idle:
+            line = self._idle.pop()
+            if line.usable:
+                return line
+            line.abort()
+        if self._tls and self._context is None:
+            self._context = httpx.create_ssl_context()
+        async with asyncio.timeout(CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(
+                self._host, self._port, ssl=self._context, limit=4 * _READ, happy_eyeballs_delay=0.25
+            )
+        return Line(reader, writer, self._timeout)
+
+    def _headers(self, own: dict[str, str], size: int) -> list[tuple[str, str]]:
+        key = ("authorization", f"Bearer {self._secret.reveal()}")
+        return [*self._fixed, key, *own.items(), ("content-length", str(size))]
+
+
+def _proxied() -> bool:
+    return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "nothing came for too long"
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def batch_client(like: Any = None) -> BatchClient:
+    """A client for a rollout: to the server and with the key, default model and meter of ``like``, if given."""
+    if like is None:
+        return BatchClient(workload="batch", retries=0)
+    return BatchClient(
+        like.base_url,
+        like._secret,
+        model=like.model,
+        workload="batch",
+        timeout=like._timeout,
+        retries=0,
+        meter=like.meter,
+    )
