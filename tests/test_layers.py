@@ -24,6 +24,7 @@ FLOORS = [
     {"client", "widgets.live"},
     {"pump", "replay", "job_command"},
     {
+        "rollouts.answer",
         "rollouts.plan",
         "rollouts.items",
         "rollouts.lock",
@@ -33,6 +34,7 @@ FLOORS = [
     },
     {"rollouts.journal", "rollouts.cache", "rollouts.lines", "rollouts.outcomes"},
     {"rollouts.feed", "rollouts.results"},
+    {"rollouts.dispatch"},
     {"rollouts.driver"},
     {"rollouts.progress"},
     {"rollouts.handle"},
@@ -55,6 +57,7 @@ PURE = {
     "job_flow",
     "job_record",
     "job_terms",
+    "rollouts.answer",
     "rollouts.plan",
     "rollouts.items",
     "rollouts.flow",

@@ -190,8 +190,7 @@ class Rollout:
         return self._awaited().__await__()
 
     async def _awaited(self) -> Rollout:
-        while not self.done:
-            await asyncio.sleep(0.05)  # it ends on another thread, or another loop
+        await asyncio.to_thread(self._ended.wait)
         if self._failure is not None:
             raise self._failure
         return self

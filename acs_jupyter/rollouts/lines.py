@@ -1,6 +1,6 @@
 """A client for thousands of small requests: the async client's own, over plain HTTP/1.1 lines that cost little.
 
-Owns sockets that are kept open and used again, and their reading through h11. What an answer means stays in the
+Owns sockets that are kept open and used again, and the requests that go over them. What an answer means stays in the
 exchange. It must not know plans or journals. Where a proxy stands between, the client's usual way is taken.
 """
 
@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlsplit
 
-import h11
 import httpx
 
 from .. import wire
@@ -23,6 +22,7 @@ from .._version import __version__
 from ..client import AsyncClient
 from ..events import AnyEvent
 from ..exchange import Exchange
+from .answer import Body, BrokenAnswer, Head
 
 CONNECT_SECONDS = 20.0
 IDLE_SECONDS = 4.0
@@ -32,14 +32,15 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class Line:
-    """One connection: a request, its head, its body, and again."""
+    """One connection: a request, the head of its answer, the body, and again."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float) -> None:
         self._reader = reader
         self._writer = writer
         self._patience = patience
-        self._h11 = h11.Connection(h11.CLIENT)
-        self._ended = False
+        self._head: dict[str, str] = {}
+        self._body: Body | None = None
+        self._first = b""
         self.idle_since = 0.0
 
     @property
@@ -48,61 +49,51 @@ class Line:
         fresh = time.monotonic() - self.idle_since < IDLE_SECONDS
         return fresh and not self._writer.is_closing() and not self._reader.at_eof()
 
-    async def send(self, target: str, headers: list[tuple[str, str]], body: bytes) -> None:
-        """Send a POST."""
-        self._ended = False
-        to_send = self._h11.send
-        head = to_send(h11.Request(method="POST", target=target, headers=headers))
-        data, end = to_send(h11.Data(data=body)), to_send(h11.EndOfMessage())
-        self._writer.write((head or b"") + (data or b"") + (end or b""))
-        if len(body) > _READ:
+    async def send(self, request: bytes) -> None:
+        """Send a whole request."""
+        self._body = None
+        self._writer.write(request)
+        if len(request) > _READ:
             await self._writer.drain()
 
     async def head(self) -> tuple[int, dict[str, str]]:
         """Status and headers (names in lower case)."""
-        while True:
-            event = self._h11.next_event()
-            if event is h11.NEED_DATA:
-                await self._receive()
-            elif isinstance(event, h11.Response):
-                headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
-                return event.status_code, headers
-            elif not isinstance(event, h11.InformationalResponse):
+        head = Head()
+        while not head.whole:
+            data = await self._receive()
+            if not data:
                 raise EOFError("the connection was closed before the answer")
+            head.feed(data)
+        self._head, self._first = head.headers, head.rest
+        self._body = Body(head.headers, head.status)
+        return head.status, head.headers
 
     async def read(self) -> bytes | None:
         """The next bytes of the body, as many as are there; ``None`` after the last."""
-        if self._ended:
-            return None
-        parts: list[bytes] = []
-        while True:
-            event = self._h11.next_event()
-            if event is h11.NEED_DATA:
-                if parts:
-                    return b"".join(parts)
-                await self._receive()
-            elif isinstance(event, h11.Data):
-                parts.append(bytes(event.data))
-            else:
-                self._ended = True
-                return b"".join(parts) if parts else None
+        body = self._body
+        assert body is not None
+        while not body.whole:
+            data, self._first = self._first or await self._receive(), b""
+            if not data:
+                body.close()
+                break
+            if part := body.feed(data):
+                return part
+        return None
 
     def rest(self) -> bool:
         """Make ready for the next request; false when this line has had its last."""
-        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
-            return False
-        self._h11.start_next_cycle()
         self.idle_since = time.monotonic()
-        return True
+        closing = "close" in self._head.get("connection", "").lower()
+        return self._body is not None and not (self._body.rest or closing or self._reader.at_eof())
 
     def abort(self) -> None:
         """Close at once; the server notices."""
         self._writer.transport.abort()
 
-    async def _receive(self) -> None:
+    async def _receive(self) -> bytes:
         async with asyncio.timeout(self._patience):
-            data = await self._reader.read(_READ)
-        self._h11.receive_data(data)
+            return await self._reader.read(_READ)
 
 
 class BatchClient(AsyncClient):
@@ -113,13 +104,10 @@ class BatchClient(AsyncClient):
         parts = urlsplit(self.base_url)
         self._host, self._tls = parts.hostname or "", parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else 80)
-        self._target = f"{parts.path}/completions"
-        self._fixed = [
-            ("host", parts.netloc),
-            ("user-agent", f"acs-jupyter/{__version__}"),
-            ("accept-encoding", "identity"),
-            (wire.WORKLOAD, self._workload),
-        ]
+        self._fixed = (
+            f"POST {parts.path}/completions HTTP/1.1\r\nhost: {parts.netloc}\r\naccept-encoding: identity\r\n"
+            f"user-agent: acs-jupyter/{__version__}\r\n{wire.WORKLOAD}: {self._workload}\r\n"
+        ).encode("ascii")
         self._idle: list[Line] = []
         self._context: ssl.SSLContext | None = None
         self._direct = not (self._options()["trust_env"] and _proxied())
@@ -138,7 +126,7 @@ class BatchClient(AsyncClient):
             return
         whole = False
         try:
-            await line.send(self._target, self._headers(headers, len(exchange.body)), exchange.body)
+            await line.send(self._request(headers, exchange.body))
             status, kept = await line.head()
             yield exchange.head(status, kept)
             while (data := await line.read()) is not None:
@@ -150,7 +138,7 @@ class BatchClient(AsyncClient):
             else:
                 whole = line.rest()
             yield exchange.end()
-        except (OSError, EOFError, TimeoutError, h11.ProtocolError) as error:
+        except (OSError, EOFError, TimeoutError, BrokenAnswer) as error:
             whole = False
             yield exchange.lost(_reason(error))
         finally:
@@ -180,9 +168,10 @@ class BatchClient(AsyncClient):
             )
         return Line(reader, writer, self._timeout)
 
-    def _headers(self, own: dict[str, str], size: int) -> list[tuple[str, str]]:
-        key = ("authorization", f"Bearer {self._secret.reveal()}")
-        return [*self._fixed, key, *own.items(), ("content-length", str(size))]
+    def _request(self, own: dict[str, str], body: bytes) -> bytes:
+        lines = [f"{name}: {value}" for name, value in own.items()]
+        lines += [f"authorization: Bearer {self._secret.reveal()}", f"content-length: {len(body)}", "", ""]
+        return self._fixed + "\r\n".join(lines).encode("ascii") + body
 
 
 def _proxied() -> bool:

@@ -49,7 +49,8 @@ def rollout(prompts: Any, *, bg: bool = False, progress: bool | None = None, **o
     ``cache=True`` (or a path): take answers of deterministic requests from a file, and put them there.
 
     ``bg=True`` returns at once; then ``run.wait()``, ``run.stop()``, ``await run``. Otherwise an interrupt finishes
-    what is in flight, a second one drops it. ``progress``: a bar or none. ``client``: where to send, else the environment.
+    what is in flight, a second one drops it. ``progress``: a bar or none. ``client``: where to send, else the
+    environment.
 
     Raises :class:`InvalidRequest` before anything is sent. Failed requests are rows, not exceptions.
     """
