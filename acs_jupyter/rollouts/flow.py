@@ -166,7 +166,7 @@ class Flow:
         if end.code == "queue_full":
             self.key.cut(started_at, now)
         elif self.limits.starts and started_at >= self._slowed_at:
-            self.starts = max(_FEWEST_STARTS, self.starts * 0.9)
+            self.starts = max(min(_FEWEST_STARTS, self.limits.starts), self.starts * 0.9)
             self._slowed_at = now
         return Verdict("again", wait)
 
