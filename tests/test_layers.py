@@ -34,7 +34,7 @@ FLOORS = [
     },
     {"rollouts.journal", "rollouts.cache", "rollouts.lines", "rollouts.outcomes"},
     {"rollouts.feed", "rollouts.results"},
-    {"rollouts.dispatch"},
+    {"rollouts.dispatch", "rollouts.served"},
     {"rollouts.driver"},
     {"rollouts.progress"},
     {"rollouts.handle"},
@@ -63,6 +63,7 @@ PURE = {
     "rollouts.flow",
     "rollouts.packed",
     "rollouts.outcomes",
+    "rollouts.served",
 }
 FOREIGN_TO_PURE = {
     "httpx",

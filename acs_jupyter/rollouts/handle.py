@@ -14,12 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AcsError, InvalidRequest
-from ..options import nearest
 from ..pump import interrupts_held
 from .cache import Cache
 from .driver import Driver, Stats
@@ -31,11 +30,10 @@ from .parquet import write_parquet
 from .plan import Plan
 from .progress import Bar
 from .results import Results
+from .served import adapted
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..wire import Model
 
 OUTCOMES = {
     "stopped": "stopped; what is left goes on when it is called again",
@@ -89,8 +87,10 @@ class Rollout:
     @property
     def outcome(self) -> str:
         """See the class."""
+        if not self.done:
+            return "open"
         if self._driver is not None:
-            return self._driver.outcome if self.done else "open"
+            return self._driver.outcome
         counts = self._results.counts()
         return "done" if counts.done + counts.failed == counts.total else "stopped"
 
@@ -208,14 +208,21 @@ class Rollout:
 
     def _serve(self, alone: bool) -> None:
         try:
-            asyncio.run(self.carry(alone=alone))
+            asyncio.run(self._carried(None, alone=alone))
         except BaseException as error:  # noqa: BLE001  # raised where it is waited for
             self._failure = error
         finally:
             self._ended.set()
 
-    async def carry(self, bar: Bar | None = None, *, alone: bool = True) -> Rollout:
+    async def carry(self, bar: Bar | None = None) -> Rollout:
         """Run on this event loop to the end. Cancelling it drops what is in flight."""
+        try:
+            await self._carried(bar, alone=True)
+        finally:
+            self._ended.set()
+        return self
+
+    async def _carried(self, bar: Bar | None, *, alone: bool) -> None:
         assert self._work is not None
         work, self._bar = self._work, bar or self._bar
         self._loop = asyncio.get_running_loop()
@@ -235,9 +242,7 @@ class Rollout:
             if work.cache is not None:
                 work.cache.close()
             self._close_bar()
-            self._ended.set()
         self._tell_end()
-        return self
 
     async def _made(self, work: Work) -> Driver:
         known = {}
@@ -292,21 +297,3 @@ class Rollout:
             self._tell(
                 f"{self.path.name}: {stats.failed} failed ({codes}); retry_failed=True sends them again."
             )
-
-
-def adapted(limits: Limits, plan: Plan, known: dict[str, Model]) -> Limits:
-    """Limits no wider than the models' own. Raises :class:`InvalidRequest` for a model the server does not have."""
-    own = dict(limits.per_model)
-    starts = limits.starts
-    for model in plan.models:
-        if not known or model is None:
-            continue
-        if model not in known:
-            hint = nearest(model, list(known)) or f" There are: {', '.join(known)}."
-            raise InvalidRequest(f"The server has no model '{model}'.{hint} Nothing was sent.")
-        told = known[model].capabilities
-        if told.max_inflight_per_key:
-            own[model] = min(own.get(model, limits.in_flight), told.max_inflight_per_key)
-        if told.rate_limit_per_minute and starts:
-            starts = min(starts, max(1, told.rate_limit_per_minute - 10))
-    return replace(limits, per_model=own, starts=starts)

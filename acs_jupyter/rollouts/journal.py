@@ -175,8 +175,10 @@ def connect(path: Path) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         db.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.Error as error:
+    except sqlite3.OperationalError as error:
         raise InvalidRequest(f"{path} cannot be opened: {error}.") from None
+    except sqlite3.Error:
+        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
     return db
 
 
