@@ -57,10 +57,11 @@ class Serving(asyncio.Protocol):
         if len(body) < size:
             return
         self._rest = b""
+        if head.startswith(b"GET"):
+            self._send(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
+            return
         streamed = b'"stream":true' in body.replace(b" ", b"")
         answer = self._stream if streamed else self._whole
-        if head.startswith(b"GET"):
-            answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
         asyncio.get_running_loop().call_later(self._seconds, self._send, answer)
 
     def _send(self, answer: bytes) -> None:
