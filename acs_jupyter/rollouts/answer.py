@@ -123,6 +123,10 @@ class Body:
                 break
             self._line(buffer[place:end])
             place = end + 2
+            end = place + self._left
+            if self._in_chunk and buffer[end : end + 2] == b"\r\n":  # all of it is here, as it mostly is
+                parts.append(buffer[place:end])
+                place, self._left, self._in_chunk = end + 2, 0, False
         self._buffer = buffer[place:]
         if len(self._buffer) > _LONGEST_LINE and not self.whole:
             raise BrokenAnswer("a chunk has no size")

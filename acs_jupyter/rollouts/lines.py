@@ -13,21 +13,23 @@ import ssl
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
 from .. import wire
 from .._version import __version__
 from ..client import AsyncClient
+from ..errors import ConnectionFailed
 from ..events import AnyEvent
 from ..exchange import Exchange
+from ..wire import Model
 from .answer import Body, BrokenAnswer, Head
 
 CONNECT_SECONDS = 20.0
 IDLE_SECONDS = 4.0
 """A line that was idle for longer is not used again: servers close theirs after five."""
 _READ = 65536
+_LOST = (OSError, EOFError, TimeoutError, BrokenAnswer)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -97,20 +99,40 @@ class Line:
 
 
 class BatchClient(AsyncClient):
-    """An :class:`AsyncClient` whose runs cost little; for one event loop."""
+    """An :class:`AsyncClient` for one event loop whose runs cost little. It carries runs and asks for the models."""
 
     def _set_up(self) -> None:
-        super()._set_up()
-        parts = urlsplit(self.base_url)
-        self._host, self._tls = parts.hostname or "", parts.scheme == "https"
-        self._port = parts.port or (443 if self._tls else 80)
+        self._direct = not (self._options()["trust_env"] and _proxied())
+        if not self._direct:
+            super()._set_up()
+        url = httpx.URL(self.base_url)
+        self._host, self._tls = url.raw_host.decode("ascii"), url.scheme == "https"
+        self._port = url.port or (443 if self._tls else 80)
+        self._path = url.raw_path.decode("ascii")
         self._fixed = (
-            f"POST {parts.path}/completions HTTP/1.1\r\nhost: {parts.netloc}\r\naccept-encoding: identity\r\n"
+            f" HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\naccept-encoding: identity\r\n"
             f"user-agent: acs-jupyter/{__version__}\r\n{wire.WORKLOAD}: {self._workload}\r\n"
-        ).encode("ascii")
+        )
         self._idle: list[Line] = []
         self._context: ssl.SSLContext | None = None
-        self._direct = not (self._options()["trust_env"] and _proxied())
+
+    async def models(self) -> list[Model]:
+        """See :meth:`AsyncClient.models`."""
+        if not self._direct:
+            return await super().models()
+        try:
+            line = await self._line()
+            try:
+                await line.send(self._request("GET", "/models", {}, b""))
+                status, headers = await line.head()
+                parts = []
+                while (data := await line.read()) is not None:
+                    parts.append(data)
+            finally:
+                line.abort()
+        except _LOST as error:
+            raise ConnectionFailed(f"The server cannot be reached ({_reason(error)}).") from None
+        return self._keep_models(httpx.Response(status, headers=headers, content=b"".join(parts)))
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         if not self._direct:
@@ -126,7 +148,7 @@ class BatchClient(AsyncClient):
             return
         whole = False
         try:
-            await line.send(self._request(headers, exchange.body))
+            await line.send(self._request("POST", "/completions", headers, exchange.body))
             status, kept = await line.head()
             yield exchange.head(status, kept)
             while (data := await line.read()) is not None:
@@ -138,7 +160,7 @@ class BatchClient(AsyncClient):
             else:
                 whole = line.rest()
             yield exchange.end()
-        except (OSError, EOFError, TimeoutError, BrokenAnswer) as error:
+        except _LOST as error:
             whole = False
             yield exchange.lost(_reason(error))
         finally:
@@ -151,7 +173,8 @@ class BatchClient(AsyncClient):
         """Close all connections."""
         while self._idle:
             self._idle.pop().abort()
-        await super().close()
+        if not self._direct:
+            await super().close()
         await asyncio.sleep(0)  # the loop lets go of what was closed
 
     async def _line(self) -> Line:
@@ -168,10 +191,11 @@ class BatchClient(AsyncClient):
             )
         return Line(reader, writer, self._timeout)
 
-    def _request(self, own: dict[str, str], body: bytes) -> bytes:
+    def _request(self, method: str, path: str, own: dict[str, str], body: bytes) -> bytes:
         lines = [f"{name}: {value}" for name, value in own.items()]
         lines += [f"authorization: Bearer {self._secret.reveal()}", f"content-length: {len(body)}", "", ""]
-        return self._fixed + "\r\n".join(lines).encode("ascii") + body
+        head = f"{method} {self._path}{path}{self._fixed}" + "\r\n".join(lines)
+        return head.encode("ascii") + body
 
 
 def _proxied() -> bool:
