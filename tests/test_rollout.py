@@ -214,6 +214,12 @@ def test_the_second_one_at_a_file_is_told(client: Client) -> None:
     assert run(client, SLOW[:3], into="other.db").stats.done == 3
 
 
+def test_a_prompt_that_has_no_utf8_is_told_with_its_place(client: Client) -> None:
+    with pytest.raises(InvalidRequest, match=r"Item 1: prompt holds a lone surrogate"):
+        run(client, ["a", "b\ud800"])
+    assert run(client, ["a", "b"]).stats.done == 2
+
+
 def test_equal_prompts_are_requests_of_their_own(client: Client) -> None:
     made = run(client, ["same"] * 5, seed=None)
     assert made.frame().number.tolist() == [0, 1, 2, 3, 4]

@@ -268,10 +268,13 @@ def _fill(db: sqlite3.Connection, plan: Plan, items: Iterable[Item]) -> None:
 
 def _checked(plan: Plan, item: int, prompt: Any) -> bytes:
     try:
-        plan.variants[0].request(prompt)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"Item {item}: {error.message}") from None
-    return prompt_digest(prompt)
+        return prompt_digest(prompt)
+    except UnicodeEncodeError:
+        try:
+            plan.variants[0].request(prompt)  # says it in the words for a request
+        except InvalidRequest as error:
+            raise InvalidRequest(f"Item {item}: {error.message}") from None
+        raise
 
 
 def _compare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Path) -> None:
@@ -283,7 +286,7 @@ def _compare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         row = stored.fetchone()
         if row is None:
             _checked(plan, item, prompt)
-        elif row[0] != prompt_digest(prompt):
+        elif row[0] != _checked(plan, item, prompt):
             other, first = other + 1, item if first is None else first
         elif row[1] != meta:
             notes.append((meta, item))
