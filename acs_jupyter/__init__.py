@@ -19,9 +19,11 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
+    from .distribution import Distribution, Distributions
     from .errors import AcsError
     from .record import load
-    from .rollouts import Rollout, async_rollout, rollout
+    from .rollouts import Rollout, rollout, rollout_async
+    from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
 
 _HOMES = {
@@ -30,12 +32,20 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "Distribution": "distribution",
+    "Distributions": "distribution",
     "Rollout": "rollouts",
     "Session": "session",
     "Token": "completion",
-    "async_rollout": "rollouts",
+    "choose": "scoring",
+    "distributions": "scoring",
     "load": "record",
+    "logprob": "scoring",
+    "perplexity": "scoring",
     "rollout": "rollouts",
+    "rollout_async": "rollouts",
+    "score": "scoring",
+    "score_async": "scoring",
 }
 
 __all__ = [
@@ -44,14 +54,22 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "Distribution",
+    "Distributions",
     "Rollout",
     "Session",
     "Token",
     "__version__",
-    "async_rollout",
+    "choose",
+    "distributions",
     "load",
     "load_ipython_extension",
+    "logprob",
+    "perplexity",
     "rollout",
+    "rollout_async",
+    "score",
+    "score_async",
     "unload_ipython_extension",
 ]
 

@@ -76,6 +76,9 @@ def _add_keys(commands: argparse._SubParsersAction[_Parser]) -> None:
     for one in (revoke, budget):
         one.add_argument("prefix", metavar="PREFIX", help="the 8 characters after acs-bm-")
     budget.add_argument("budget", type=_budget, metavar="TOKENS", help=_BUDGET_HELP)
+    settle = actions.add_parser("settle", help="settle what a server that was killed holds: as used in full")
+    settle.add_argument("prefix", metavar="PREFIX", nargs="?", help="of one key (default: of all)")
+    settle.add_argument("--release", action="store_true", help="as not used at all")
     for each in actions.choices.values():
         _data_argument(each)
     parser.set_defaults(run=_keys)
@@ -110,9 +113,10 @@ def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
     for action in actions.choices.values():
         action.add_argument("--json", action="store_true", help="print one JSON object")
     reconcile = actions.add_parser(
-        "reconcile", help="local server, stopped: say that the usage of interrupted jobs has been settled"
+        "reconcile", help="local server, stopped: settle the usage of interrupted jobs, as all that was held"
     )
     reconcile.add_argument("id", metavar="ID", nargs="?", help="default: all of them")
+    reconcile.add_argument("--release", action="store_true", help="as not used at all")
     _data_argument(reconcile)
     parser.set_defaults(run=_jobs)
 
@@ -239,7 +243,7 @@ def _reconcile(args: argparse.Namespace) -> int:
     from .local.job_store import StoreBusy, reconcile
 
     try:
-        print(f"{reconcile(args.data, args.id)} settled")
+        print(f"{reconcile(args.data, args.id, charge=not args.release)} settled")
     except StoreBusy as problem:
         return _refused(problem)
     return 0

@@ -15,7 +15,7 @@ from typing import Unpack
 import httpx
 
 from .completion import Completion
-from .connection import Connection, made, stream_fields, streamed_if_possible
+from .connection import Connection, made, reason_of, stream_fields, streamed_if_possible
 from .errors import AcsError, ConnectionFailed
 from .events import AnyEvent
 from .exchange import Exchange
@@ -113,9 +113,9 @@ class Client(Connection):
                         break  # an error frame ends a stream; nothing behind it counts
             yield exchange.end()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            yield exchange.unreachable(_reason(error))
+            yield exchange.unreachable(reason_of(error))
         except _LOST as error:
-            yield exchange.lost(_reason(error))
+            yield exchange.lost(reason_of(error))
 
     def close(self) -> None:
         """Close all connections."""
@@ -201,9 +201,9 @@ class AsyncClient(Connection):
                         break  # an error frame ends a stream; nothing behind it counts
             yield exchange.end()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            yield exchange.unreachable(_reason(error))
+            yield exchange.unreachable(reason_of(error))
         except _LOST as error:
-            yield exchange.lost(_reason(error))
+            yield exchange.lost(reason_of(error))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -222,9 +222,5 @@ def _told(sink: Sink, events: list[AnyEvent]) -> list[AnyEvent]:
     return events
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
-
-
 def _cannot_reach(error: Exception) -> AcsError:
-    return ConnectionFailed(f"The server cannot be reached ({_reason(error)}).")
+    return ConnectionFailed(f"The server cannot be reached ({reason_of(error)}).")

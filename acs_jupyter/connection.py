@@ -81,13 +81,16 @@ class Connection:
 
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""
+        address = urlsplit(self.base_url)
+        loopback = address.hostname in _LOOPBACK
         return {
             "timeout": httpx.Timeout(self._timeout, connect=20.0, write=60.0, pool=None),
             "limits": httpx.Limits(max_connections=64, max_keepalive_connections=32),
             "auth": _Bearer(self._secret),
             "headers": {"user-agent": f"acs-jupyter/{__version__}", wire.WORKLOAD: self._workload},
-            # A proxy from the environment cannot reach this machine's own loopback.
-            "trust_env": urlsplit(self.base_url).hostname not in _LOOPBACK,
+            # A proxy from the environment cannot reach this machine's own loopback; SSL_CERT_FILE holds there too.
+            "trust_env": not loopback,
+            **({"verify": httpx.create_ssl_context()} if loopback and address.scheme == "https" else {}),
         }
 
     def __repr__(self) -> str:
@@ -237,3 +240,11 @@ def _usable(secret: Secret) -> Secret:
     if not good:
         raise NotConfigured("ACS_API_KEY holds characters that a key cannot have.", advice="Copy it again.")
     return Secret(secret.reveal().strip())
+
+
+def reason_of(problem: Exception) -> str:
+    """Why a server could not be reached, in one line without a key."""
+    text = " ".join(str(problem).split())[:200] or type(problem).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return "its certificate is not trusted; SSL_CERT_FILE can name the file of your own authority"
+    return text

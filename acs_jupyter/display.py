@@ -5,6 +5,7 @@ Owns the choice between them and the order of the outputs. It must not know requ
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,9 @@ def show_copy(shell: Any, completion: Completion) -> None:
     from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn when shown
 
     session, run = completion.session, completion.run
-    bundle = {"text/plain": completion.text, "text/html": static_html(session, run)}
-    display(bundle, raw=True, metadata=record_of(session, run))
+    record = record_of(session, run)
+    page = static_html(session, run, spent=len(json.dumps(record)))
+    display({"text/plain": completion.text, "text/html": page}, raw=True, metadata=record)
 
 
 class NotebookView:
@@ -64,8 +66,10 @@ class NotebookView:
         from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
 
         if self._handle.run in self._session.runs:
-            bundle = mimebundle(self._session, self._handle.run)
-            self._copy.update(bundle, raw=True, metadata=record_of(self._session, self._handle.run))
+            record = record_of(self._session, self._handle.run)
+            spent = len(json.dumps(record)) + self._window.weight
+            bundle = mimebundle(self._session, self._handle.run, spent=spent)
+            self._copy.update(bundle, raw=True, metadata=record)
         self._window.forget()
         del self._session, self._handle, self._window, self._copy
 

@@ -28,7 +28,7 @@ from .events import (
     opening,
 )
 from .failures import error_from_body, make_error
-from .reader import Reader
+from .reader import Reader, Strainer
 from .wire import Answer, CompletionRequest
 
 KEPT_HEADERS = (wire.CLAMPED, wire.UPSTREAM_MODEL, wire.UPSTREAM_GPU)
@@ -58,6 +58,7 @@ class Exchange:
         request_id: str | None = None,
         retries: int = 3,
         redact: Callable[[str], str] = lambda text: text,
+        strain: Callable[[], Strainer] | None = None,
     ) -> None:
         self.request = request
         self.run = run or new_run()
@@ -69,6 +70,8 @@ class Exchange:
         self._parents = parents
         self._origin = origin
         self._redact = redact
+        self._strain = strain
+        self.strainer: Strainer | None = None
         self._own_id = request_id or f"acsj-{self.run}"
         self._retries = retries
         self._frames: sse.Decoder | None = None
@@ -191,6 +194,7 @@ class Exchange:
     def _new_attempt(self) -> None:
         self._reader = Reader(self.run, self.request, parents=self._parents)
         self._frames = None
+        self.strainer = self._strain() if self._strain else None
         self._status = 0
         self._headers = {}
         self._served_id = self.request_id
@@ -200,14 +204,24 @@ class Exchange:
         self._waited = False
 
     def _buffer(self, data: bytes) -> list[AnyEvent]:
-        self._pieces.append(data)
-        if not self._only_space or self._status >= 400:
+        self._pieces.append(self._strained(data))
+        if self.error is not None or not self._only_space or self._status >= 400:
             return []
         self._only_space = not data.strip()
         if self._only_space and not self._waited:
             self._waited = True
             return [Waited(self.run, "the model is starting")]
         return []
+
+    def _strained(self, data: bytes | None) -> bytes:
+        """What the usual reader gets of a body's bytes, or (``None``) at its end."""
+        if self.strainer is None or self._status >= 300:
+            return data or b""
+        try:
+            return self.strainer.end() if data is None else self.strainer.feed(data)
+        except ValueError as problem:
+            self.error = self._unreadable(str(problem))
+            return b""
 
     def _read_frames(self, frames: list[bytes | sse.Comment], *, last: bool = False) -> list[AnyEvent]:
         events: list[AnyEvent] = []
@@ -247,6 +261,9 @@ class Exchange:
         return []
 
     def _body_ended(self) -> list[AnyEvent]:
+        self._pieces.append(self._strained(None))
+        if self.error is not None:
+            return self._fail()
         raw = b"".join(self._pieces).strip()
         if self._status >= 300:
             self.error = self._status_error(raw)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from .completion import Completion
+from .connection import reason_of
 from .errors import ApiError, InvalidRequest, JobInterrupted
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
 from .job_record import record
@@ -172,7 +173,7 @@ class Jobs(_Board):
             try:
                 answer = http.request(ask.method, base + ask.path, **_sent(ask))
             except _LOST as error:
-                flow.lost(_reason(error))
+                flow.lost(reason_of(error))
             else:
                 flow.answered(answer.status_code, answer.headers, answer.content)
 
@@ -231,7 +232,7 @@ class AsyncJobs(_Board):
             try:
                 answer = await http.request(ask.method, base + ask.path, **_sent(ask))
             except _LOST as error:
-                flow.lost(_reason(error))
+                flow.lost(reason_of(error))
             else:
                 flow.answered(answer.status_code, answer.headers, answer.content)
 
@@ -248,7 +249,3 @@ def _checked(job_id: str) -> str:
 
 def _sent(ask: Ask) -> dict[str, Any]:
     return {"headers": ask.headers, "content": ask.content, "timeout": httpx.Timeout(ask.timeout)}
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -5,7 +5,7 @@ Owns what an answer means. It must not know where bytes come from, nor what a se
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from .events import (
     AnyEvent,
@@ -20,6 +20,16 @@ from .events import (
 from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")
+
+
+class Strainer(Protocol):
+    """Takes out of a JSON body what is too large for the usual reader, while it arrives; raises ``ValueError``."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes of the body; returns those that are for the usual reader."""
+
+    def end(self) -> bytes:
+        """The body is complete; what was still held back."""
 
 
 class Reader:

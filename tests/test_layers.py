@@ -13,16 +13,18 @@ MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"
 FLOORS = [
     {"errors.base"},
     {"errors.refusals", "errors.breakdowns"},
-    {"_version", "errors", "wire", "sse", "varints", "secret"},
-    {"checks", "failures", "events", "intents", "template", "boundary"},
+    {"_version", "errors", "wire", "sse", "varints", "secret", "processes", "digits", "vocabulary"},
+    {"checks", "failures", "events", "intents", "template", "boundary", "matrix_reader", "distribution"},
     {"tree"},
-    {"session", "options", "reader", "job_terms"},
-    {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words"},
+    {"session", "options", "reader", "job_terms", "columns"},
+    {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words", "widgets.bundle"},
+    {"widgets.tinted"},
     {"exchange", "completion", "topics", "frames", "widgets.feed", "widgets.snapshot", "local_process"},
-    {"connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
+    {"score_values"},
+    {"score_steps", "connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
     {"jobs"},
     {"client", "widgets.live"},
-    {"pump", "replay", "job_command"},
+    {"pump", "replay", "job_command", "scoring"},
     {
         "rollouts.answer",
         "rollouts.plan",
@@ -149,7 +151,7 @@ def test_rooms_import_only_from_floors_below() -> None:
 
 
 def test_server_and_client_meet_only_in_the_vocabulary() -> None:
-    meeting = {".wire", ".errors", ".checks", "._version", ".sse"}
+    meeting = {".wire", ".errors", ".checks", "._version", ".sse", ".processes"}
     for module in MODULES:
         if module.startswith("local/"):
             outward = {

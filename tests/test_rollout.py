@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from acs_jupyter import AsyncClient, Client, Rollout, async_rollout, rollout
+from acs_jupyter import AsyncClient, Client, Rollout, rollout, rollout_async
 from acs_jupyter.errors import BudgetRefused, InvalidRequest
 from acs_jupyter.local.desk import Limits
 from acs_jupyter.rollouts.driver import Stats
@@ -64,7 +64,7 @@ def test_all_three_forms_give_what_single_requests_give(client: Client) -> None:
 
     async def main() -> Rollout:
         async with AsyncClient(client.base_url, client._secret, model="scripted") as other:
-            made = await async_rollout(
+            made = await rollout_async(
                 WORDS, client=other, max_tokens=4, seed=1, starts=0, progress=False, into="a.acs.db"
             )
         return await rollout(
@@ -301,7 +301,7 @@ def test_in_the_background_it_can_be_watched_and_stopped(served: Counter, desk_c
 def test_a_cancelled_task_drops_what_is_in_flight(served: Counter, desk_client: Client) -> None:
     async def main() -> None:
         work = asyncio.create_task(
-            async_rollout(
+            rollout_async(
                 SLOW, client=desk_client, max_tokens=12, into="run.acs.db", progress=False, in_flight=4
             )
         )

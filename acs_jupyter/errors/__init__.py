@@ -6,6 +6,7 @@
     |-- BudgetRefused            the local budget would be exceeded: nothing was sent
     |-- ConnectionFailed         no answer at all
     |-- Interrupted              an answer began and was cut; what came is kept
+    |-- NoPromptLogprobs         an answer without the scores that were asked for
     |-- JobPending               a completion job has not ended; it goes on
     '-- ApiError                 the server said no
         |-- BadRequest           400: one class per code below it
@@ -35,6 +36,7 @@ from .base import (
     Interrupted,
     InvalidRequest,
     JobPending,
+    NoPromptLogprobs,
     NotConfigured,
 )
 from .breakdowns import (
@@ -142,6 +144,7 @@ __all__ = [
     "KeyRevoked",
     "MissingAuthorization",
     "ModelNotFound",
+    "NoPromptLogprobs",
     "NotConfigured",
     "NotFound",
     "QueueFull",

@@ -76,6 +76,13 @@ class ConnectionFailed(AcsError):
     advice = "Check ACS_API_BASE and that the server is running."
 
 
+class NoPromptLogprobs(AcsError):
+    """The server answered without the log-probabilities of the prompt, so nothing is known about the text."""
+
+    code = "no_prompt_logprobs"
+    advice = "Ask a model whose capabilities list prompt_logprobs."
+
+
 class Interrupted(AcsError):
     """The answer was cut before its end; what came is kept and may have been billed."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ApiError, DeadlineInfeasible, Unauthorized, UpstreamDeadline
 from ..wire import CLAMPED
-from .budget import Budget, Reservation
+from .budget import Budget, Purpose, Reservation
 from .gate import Gate, Place, Rate
 from .keys import Keys, hashed
 from .ledger import Ledger
@@ -74,7 +74,7 @@ class Desk:
         self.keys = Keys(store, own, own_budget)
         self.ledger = Ledger(store)
         self.ledger.forget(now() - KEPT)
-        self.budget = Budget(self.keys, self.ledger, now)
+        self.budget = Budget(store, self.keys, self.ledger, now)
         self.gate = Gate(self.limits.active, self.limits.waiting)
         self._starts = Rate(self.limits.starts, ticks)
         self._reads = Rate(self.limits.reads, ticks)
@@ -150,7 +150,6 @@ class Ticket:
         self._desk, self._caller, self._place = desk, caller, place
         self._request_id, self._endpoint = request_id, endpoint
         self._reservation: Reservation | None = None
-        self._model = ""
         self._prompt, self._started, self._made = 0, False, 0
         self.headers: dict[str, str] = {}
 
@@ -187,9 +186,10 @@ class Ticket:
         """
         source = "client" if chosen else "default"
         timely = self._timely(asked, source) if hurried else asked
-        self._model, self._prompt = model, prompt
+        self._prompt = prompt
+        purpose = Purpose(self._request_id, self._endpoint, model)
         self._reservation = self._desk.budget.reserve(
-            self._caller, prompt=prompt, choices=choices, max_tokens=timely
+            self._caller, purpose, prompt=prompt, choices=choices, max_tokens=timely
         )
         applied = self._reservation.max_tokens
         cuts = {"deadline": timely < asked, "budget": applied < timely}
@@ -286,9 +286,6 @@ class Ticket:
             completion=self._made if counts else 0,
             status=status,
             source=source,
-            request_id=self._request_id,
-            endpoint=self._endpoint,
-            model=self._model,
         )
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import JobConflict, JobLimitReached, JobNotFound, JobStoreFull
+from .budget import settle_left_behind
 from .job_values import End, Limits, New, Owner, Row
+from .store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,15 +157,15 @@ class JobStore:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._dropped = False
 
-    def reconcile(self, job: str | None = None) -> int:
-        """Say that the usage of interrupted jobs (one, or all) has been settled; how many that were."""
+    def reconcile(self, job: str | None = None) -> list[str]:
+        """Say that the usage of interrupted jobs (one, or all) has been settled; their request ids."""
         with self._change():
             done = self._db.execute(
                 "UPDATE jobs SET usage_pending = 0 WHERE usage_pending AND status NOT IN ('queued', 'running')"
-                " AND coalesce(?, id) = id",
+                " AND coalesce(?, id) = id RETURNING request_id",
                 (job,),
             )
-            return done.rowcount
+            return [row["request_id"] for row in done.fetchall()]
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -238,16 +240,26 @@ class JobStore:
         return Row(**row)
 
 
-def reconcile(folder: str | None, job: str | None) -> int:
-    """The same for a server that does not run, by its data folder (default: ``ACS_LOCAL_DATA``)."""
+def reconcile(folder: str | None, job: str | None, *, charge: bool) -> int:
+    """The same for a server that does not run, by its data folder (default: ``ACS_LOCAL_DATA``).
+
+    What these jobs held is counted as used in full (``charge``) or released.
+    """
     place = folder_of(folder)
     if place is None or not (place / FILE).exists():
         raise StoreBusy("There is no data folder with jobs: name it with --data or ACS_LOCAL_DATA.")
     store = JobStore(place, time.time())
     try:
-        return store.reconcile(job)
+        settled = store.reconcile(job)
     finally:
         store.close()
+    budgets = Store(place)
+    try:
+        for request_id in settled:
+            settle_left_behind(budgets, time.time(), charge=charge, request_id=request_id)
+    finally:
+        budgets.close()
+    return len(settled)
 
 
 def folder_of(given: str | None) -> Path | None:

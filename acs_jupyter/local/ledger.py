@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from .holds import drop
 from .store import Store
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("acs_jupyter.local")
 
-Source = Literal["usage", "cut", "none"]
-"""Where counts come from: the engine's end, what it had made when it was cut, or nothing to count."""
+Source = Literal["usage", "cut", "none", "held"]
+"""Where counts come from: the engine's end, what it had made when it was cut, nothing to count, all that was held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +53,20 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._unwritten: list[Entry] = []
+        self._unwritten: list[tuple[Entry, int | None]] = []
 
-    def add(self, entry: Entry) -> None:
-        """Take an entry; never fails, since what it counts has already happened."""
-        self._unwritten.append(entry)
+    def add(self, entry: Entry, hold: int | None = None) -> None:
+        """Take an entry in place of the hold with that number.
+
+        Never fails, since what it counts has already happened.
+        """
+        self._unwritten.append((entry, hold))
         try:
             with self._store.writing() as db:
-                for each in self._unwritten:
+                for each, number in self._unwritten:
                     _write(db, each)
+                    if number is not None:
+                        drop(db, number)
         except sqlite3.Error as problem:
             log.error("the ledger cannot be written: %s", type(problem).__name__)
             return
@@ -75,7 +81,7 @@ class Ledger:
         """Prompt and completion tokens of a key in a month."""
         query = "SELECT prompt_tokens + completion_tokens FROM usage WHERE key_id = ? AND month = ?"
         written: int = sum(count for (count,) in self._store.rows(query, key_id, month))
-        late = [each for each in self._unwritten if (each.key_id, each.month) == (key_id, month)]
+        late = [each for each, _ in self._unwritten if (each.key_id, each.month) == (key_id, month)]
         return written + sum(each.prompt_tokens + each.completion_tokens for each in late)
 
     def entries(self) -> list[Entry]:

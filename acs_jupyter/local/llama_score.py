@@ -112,6 +112,8 @@ class Scorer:
         return seen
 
     def _position(self, sampled: Sampled, rank: int, top: int, pieces: Pieces) -> Position:
+        if len(sampled.top_logprobs) == len(self._head.pieces):
+            sampled = _normal(sampled)
         entries = tuple(
             Entry(item.id, self._name(item.id, pieces.alone(item.id)), clamp(item.logprob), place)
             for place, item in enumerate(sampled.top_logprobs[:top], 1)
@@ -126,6 +128,19 @@ class Scorer:
     def _check(cancelled: threading.Event) -> None:
         if cancelled.is_set():
             raise Cancelled
+
+
+def _normal(sampled: Sampled) -> Sampled:
+    """A whole distribution that sums to 1: the engine adds up its own sum in single precision, which is off by 1e-4."""
+    offset = math.log(
+        math.fsum(math.exp(item.logprob) for item in sampled.top_logprobs if item.logprob is not None)
+    )
+    moved = [
+        Candidate(item.id, None if item.logprob is None else item.logprob - offset)
+        for item in sampled.top_logprobs
+    ]
+    own = sampled.logprob
+    return Sampled(sampled.id, None if own is None else own - offset, moved)
 
 
 def _rank(sampled: Sampled) -> int | None:

@@ -121,6 +121,8 @@ def _run(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
+                if settings.host not in _LOOPBACK:
+                    _say(f"Other machines can reach {settings.host}: every request needs the key below.")
                 print(f"ACS_API_BASE={_base(settings.host, place)}\nACS_API_KEY={key}", flush=True)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -147,5 +147,15 @@ def m0002_usage(db: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m0001_keys, m0002_usage)
+def m0003_holds(db: sqlite3.Connection) -> None:
+    """What running requests hold, and which process runs them."""
+    db.execute(
+        "CREATE TABLE holds (number INTEGER PRIMARY KEY, request_id TEXT NOT NULL, key_id TEXT NOT NULL,"
+        " prefix TEXT NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,"
+        " completion_tokens INTEGER NOT NULL, month TEXT NOT NULL, at REAL NOT NULL, machine TEXT NOT NULL,"
+        " pid INTEGER NOT NULL, began TEXT NOT NULL)"
+    )
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m0001_keys, m0002_usage, m0003_holds)
 """In order; a step that was once released is never changed, only followed by another."""

@@ -19,6 +19,7 @@ from ..errors import CircuitOpen
 from ..wire import Capabilities, Model
 from .breaker import Breaker, Open, Ticket
 from .guard import log
+from .spread import Spread
 from .upstream_errors import detailed
 
 if TYPE_CHECKING:
@@ -128,8 +129,7 @@ class Upstream:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         self._client = httpx.AsyncClient(
             headers={"Accept-Encoding": "identity", "User-Agent": "acs-jupyter"} | headers,
-            # vLLM closes idle connections after 5 s: a shorter life here never meets one that is closing.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=4),
+            transport=Spread(),
             trust_env=False,
         )
         return self

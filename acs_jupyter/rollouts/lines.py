@@ -19,6 +19,7 @@ import httpx
 from .. import wire
 from .._version import __version__
 from ..client import AsyncClient
+from ..connection import reason_of
 from ..errors import ConnectionFailed
 from ..events import AnyEvent
 from ..exchange import Exchange
@@ -202,10 +203,10 @@ def _proxied() -> bool:
     return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "nothing came for too long"
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return reason_of(error)
 
 
 def batch_client(like: Any = None) -> BatchClient:

@@ -60,7 +60,7 @@ def rollout(prompts: Any, *, bg: bool = False, progress: bool | None = None, **o
     return run if bg else run.wait()
 
 
-async def async_rollout(prompts: Any, *, progress: bool | None = None, **options: Any) -> Rollout:
+async def rollout_async(prompts: Any, *, progress: bool | None = None, **options: Any) -> Rollout:
     """:func:`rollout` on the running event loop. Cancelling the task drops what is in flight and keeps the rest."""
     run = prepared(prompts, **options)
     return await run.carry(_bar(run, progress is not False))

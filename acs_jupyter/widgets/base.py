@@ -10,6 +10,7 @@ Resync, ``{"ack": "Cancel"}``. From it: the intents of ``intents.py``.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +20,10 @@ import msgspec
 import traitlets
 
 from ..intents import AnyIntent, Cancel, Resync, decode_intent
+from .bundle import pressed
 from .feed import Feed
+from .snapshot import FULL
+from .tinted import on_file
 
 if TYPE_CHECKING:
     from ..events import AnyEvent
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent.parent / "static"
 
 OnIntent = Callable[[AnyIntent], None]
+
+_FRAME = 4_500
+"""Bytes of a saved window and its layout without their contents."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +51,13 @@ class Window(anywidget.AnyWidget):
 
     snapshot = traitlets.Unicode("").tag(sync=True)
     """The packed state when a run last closed; a state request is answered with the state of now."""
+
+    def __init_subclass__(cls, **keys: Any) -> None:
+        """A class names its two files; what travels is one short module. Hot reloading needs the files."""
+        if isinstance(cls.__dict__.get("_esm"), Path) and not os.environ.get("ANYWIDGET_HMR"):
+            cls._esm = pressed(cls._esm, cls._css)
+            del cls._css
+        super().__init_subclass__(**keys)
 
     def __init__(
         self,
@@ -74,6 +88,11 @@ class Window(anywidget.AnyWidget):
         """Obey no more: what the window was for is over, and nothing is kept alive for it."""
         self._on_intent = None
 
+    @property
+    def weight(self) -> int:
+        """Bytes that the window takes in a notebook that keeps the state of widgets."""
+        return _FRAME + on_file(str(self._esm)) + on_file(self.snapshot)
+
     def __repr__(self) -> str:
         runs = self._feed.runs
         return f"<{type(self).__name__} of {'all runs' if runs is None else ', '.join(runs)}>"
@@ -90,7 +109,10 @@ class Window(anywidget.AnyWidget):
         self.send(message)
 
     def _keep_snapshot(self) -> None:
-        self.snapshot = self._feed.packed()
+        # A page that is reloaded asks for the state; a long one is not kept in files, where its copy is enough.
+        self.snapshot = self._feed.packed() if self._feed.tokens <= FULL else ""
+        if not self.snapshot:
+            self.send_state("snapshot")  # the one that went out when the window opened may stand there
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
         try:

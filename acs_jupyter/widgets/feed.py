@@ -70,6 +70,7 @@ class Feed:
         self._count: dict[str, ev.Spent] = {}
         self._timer: threading.Timer | None = None
         self._final: str | None = None
+        self._held = 0
         with self._lock:
             self._unsubscribe = session.subscribe(self._notified)
             self._cursor = 0 if self._has_past() else len(session)
@@ -95,6 +96,12 @@ class Feed:
         """The followed runs that are still coming."""
         with self._lock:
             return [key for key, run in self._mirror.runs.items() if run.outcome == "open"]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the followed runs so far."""
+        with self._lock:
+            return self._held + sum(len(node.tokens) for node in self._mirror.nodes.values())
 
     def flush(self) -> None:
         """Send what is pending, now."""
@@ -231,7 +238,7 @@ class Feed:
         """When every followed run has closed: stop listening, keep the packed state only."""
         if self.runs is None or any(run not in self._mirror.runs for run in self.runs) or self.open_runs():
             return
-        self._final = self.packed()
+        self._final, self._held = self.packed(), self.tokens
         self._unsubscribe()
         # The front end's registry keeps every window; a window that is over must not keep what it looked at.
         self._session = self._mirror = Session()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from acs_jupyter import Client
 from acs_jupyter.errors import BudgetExceeded, UpstreamServerError
-from acs_jupyter.local.budget import Budget, fitting
+from acs_jupyter.local.budget import Budget, Purpose, fitting
 from acs_jupyter.local.desk import Desk, Limits, Ticket
 from acs_jupyter.local.keys import Keys
 from acs_jupyter.local.ledger import Ledger, month_of, read_log
@@ -352,15 +352,13 @@ def test_what_cannot_be_written_still_counts(tmp_path: Path, monkeypatch: pytest
     store = Store(tmp_path)
     keys, ledger = Keys(store), Ledger(store)
     caller = keys.require(f"Bearer {keys.create(budget=100)}")
-    budget = Budget(keys, ledger, lambda: 0.0)
+    budget = Budget(store, keys, ledger, lambda: 0.0)
 
     def one() -> None:
-        held = budget.reserve(caller, prompt=10, choices=1, max_tokens=20)
+        what = Purpose("r", "completions", "m")
+        held = budget.reserve(caller, what, prompt=10, choices=1, max_tokens=20)
         for completion in (15, 99):  # the second settlement changes nothing
-            budget.settle(
-                held, prompt=10, completion=completion, status=200, source="usage",
-                request_id="r", endpoint="completions", model="m",
-            )  # fmt: skip
+            budget.settle(held, prompt=10, completion=completion, status=200, source="usage")
 
     def refuse() -> None:
         raise sqlite3.OperationalError("database is locked")

@@ -15,6 +15,7 @@ import pytest
 
 from acs_jupyter import __version__
 from acs_jupyter.local import demo
+from tests.support.desks import until
 from tests.support.servers import environment, serving
 
 
@@ -107,6 +108,16 @@ def test_port_in_use() -> None:
     with serving("--scripted") as server:
         port = server.root.rsplit(":", 1)[1]
         assert port in one_line(run("serve", "--scripted", "--port", port))
+
+
+def test_an_open_address_says_so_and_needs_the_key() -> None:
+    with serving("--scripted", "--host", "0.0.0.0") as server:
+        base = server.base.replace("0.0.0.0", "127.0.0.1")
+        body = {"prompt": "x", "max_tokens": 1}
+        assert httpx.post(f"{base}/completions", json=body).status_code == 401
+        assert httpx.post(f"{base}/completions", json=body, headers=server.auth).status_code == 200
+        until(lambda: bool(server.log))
+    assert server.log[0].strip() == "Other machines can reach 0.0.0.0: every request needs the key below."
 
 
 def test_missing_extra_names_the_command(tmp_path: Path) -> None:

@@ -68,11 +68,13 @@ export class Columns {
       const node = state.nodes[id];
       if (node === undefined) continue;
       const column = this.#columns.get(id) ?? this.#open(state, run, node);
-      const before = column.text.tokens.length;
+      const [before, paragraphs] = [column.text.tokens.length, column.text.paragraphs.length];
       draw(column, node);
       const long = column.strip.update(node);
       if (long || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
-      if (this.#coming && column.text.tokens.length > before) column.follower.came(run.outcome === "open");
+      if (this.#coming && column.text.tokens.length > before) {
+        column.follower.came(run.outcome === "open", column.text.paragraphs.length > paragraphs);
+      }
     }
     this.#coming = run.outcome === "open";
     this.#sync.hidden = run.nodes.length < 2;

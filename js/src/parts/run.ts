@@ -39,6 +39,7 @@ export class RunView {
     this.#controls = new Controls(choices);
     this.#status = new StatusLine(stop, this.#columns.tools, this.#controls.element);
     this.#error.hidden = this.#notice.hidden = true;
+    this.#showNumbers(choices.current.numbers);
     this.#error.setAttribute("role", "alert");
     // The line stands above the text: below it, Stop would run away from the pointer.
     this.element.append(this.#status.element, this.#error, this.#notice, this.#columns.element);
@@ -83,7 +84,17 @@ export class RunView {
       const [node, count = 0, first = 0] = [this.#state?.nodes[id], counts[column], firsts[column]];
       if (node !== undefined && i < count) text.paint((i + first) % count, node, brush);
     });
-    this.#cancel = inSlices(most, step, () => this.#tell(), columns.length);
+    const done = () => {
+      this.#showNumbers(brush.numbers);
+      this.#tell();
+    };
+    // Numbers make room for themselves. Shown one by one they would lay out a long line anew in each slice.
+    this.#showNumbers(false);
+    this.#cancel = inSlices(most, step, done, columns.length);
+  }
+
+  #showNumbers(shown: boolean): void {
+    this.element.classList.toggle("acs-numbered", shown);
   }
 
   look(element: HTMLElement): Looked | undefined {

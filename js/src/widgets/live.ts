@@ -15,7 +15,7 @@ const COPY_WITHIN_MS = 1000;
 
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
-  const root = make("div", "acs acs-live");
+  const root = make("div", "acs");
   const tip = new Tooltip();
   root.append(tip.element);
   el.append(root);
@@ -49,6 +49,8 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
       }
       view.update(host.state, host.at, unsaved);
     }
+    // The static view beside a window hides while the window has something to show.
+    root.classList.toggle("acs-live", views.size > 0);
   };
   // JupyterLab gives a page that was reloaded during a run no more of the cell's output: then there is no copy.
   let unsaved = false;

@@ -1,0 +1,238 @@
+"""Scoring texts: ``score``, ``logprob``, ``choose``, ``perplexity``, ``distributions``, and their async twins.
+
+Owns the drivers and the public functions. It must not know what is sent or what an answer means:
+that is in ``score_steps.py``.
+
+Every text costs its prompt tokens and one generated token, since a request cannot ask for none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from .client import AsyncClient, Client
+from .completion import Completion
+from .distribution import Distributions
+from .errors import AcsError, InvalidRequest, NoPromptLogprobs
+from .matrix_reader import Matrix, MatrixReader
+from .score_steps import BATCH, Result, Steps, check, continuation_steps, score_steps
+from .score_values import NORMALISATIONS, Continuation, Score
+from .session import Session
+from .streams import result_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+T = TypeVar("T")
+AT_ONCE = 8
+"""Requests an asynchronous call has under way."""
+
+
+@overload
+def score(text: str | list[int], **options: Any) -> Score: ...
+@overload
+def score(text: Sequence[str] | Sequence[list[int]], **options: Any) -> list[Score]: ...
+def score(text: Any, *, client: Client | None = None, **options: Any) -> Score | list[Score]:
+    """What a model thinks of a text, a list of token ids, or a list of either.
+
+    Options: ``model``; ``top`` (0): how many of the likeliest tokens to tell at each position; ``batch`` (64): texts a
+    request; ``context``: tokens in front of every scored token where a text must be read in windows, by default a
+    quarter of the model's context; ``add_special_tokens``. Without ``client`` one is made from the environment.
+
+    Raises :class:`NoPromptLogprobs` when the server cannot score, :class:`InvalidRequest`, or the request's error.
+    """
+    texts, many = _listed(text, options)
+    with _client(client) as used:
+        scores = _run(score_steps(texts, **_with_limit(options, used)), used) if texts else []
+    return scores if many else scores[0]
+
+
+async def score_async(text: Any, *, client: AsyncClient, **options: Any) -> Any:
+    """The asynchronous twin of :func:`score`; batches are sent side by side."""
+    texts, many = _listed(text, options)
+    scores = await _run_async(score_steps(texts, **_with_limit(options, client)), client) if texts else []
+    return scores if many else scores[0]
+
+
+def logprob(
+    continuation: str, *, given: str = "", client: Client | None = None, seam: str = "nearest", **options: Any
+) -> Continuation:
+    """The log-probability of a continuation after a context.
+
+    ``seam``: what to do when no token ends where the context ends: ``nearest`` counts the spanning token with the
+    continuation and says so, ``refuse`` raises. Other options as for :func:`score`.
+    """
+    with _client(client) as used:
+        steps = continuation_steps([(given, continuation)], seam=seam, **_with_limit(options, used))
+        return _run(steps, used)[0]
+
+
+def choose(
+    context: str, candidates: Iterable[str], *, by: str = "sum", client: Client | None = None, **options: Any
+) -> list[Continuation]:
+    """Candidates after a context, likeliest first.
+
+    ``by``: ``sum`` of logprobs, or its mean per ``token`` or per ``byte``; sums favour short candidates.
+    """
+    if by not in NORMALISATIONS:
+        raise InvalidRequest(f"by={by!r} must be one of {', '.join(NORMALISATIONS)}.")
+    texts = list(candidates)
+    if not texts:
+        raise InvalidRequest("There are no candidates to choose from.")
+    with _client(client) as used:
+        steps = continuation_steps([(context, text) for text in texts], **_with_limit(options, used))
+        return sorted(_run(steps, used), key=NORMALISATIONS[by], reverse=True)
+
+
+def perplexity(texts: Any, *, client: Client | None = None, **options: Any) -> Any:
+    """``exp`` of the mean surprisal in nats of a text, or a frame for several.
+
+    The frame has a row a text, with the texts' own index if they had one: ``tokens`` (scored), ``logprob`` (nats),
+    ``perplexity``, ``bits_per_byte``.
+    """
+    if isinstance(texts, str):
+        return score(texts, client=client, **options).perplexity
+    import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
+
+    scores = score(list(texts), client=client, **options)
+    rows = [(one.scored, one.logprob, one.perplexity, one.bits_per_byte) for one in scores]
+    index = getattr(texts, "index", None)
+    frame: pd.DataFrame = pd.DataFrame(
+        rows, columns=["tokens", "logprob", "perplexity", "bits_per_byte"],
+        index=index if isinstance(index, pd.Index) else None,
+    )  # fmt: skip
+    return frame
+
+
+def distributions(
+    prompt: str | list[int], *, client: Client | None = None, model: str | None = None, **fields: Any
+) -> Distributions:
+    """The model's whole distribution at every scored position of a text, read while it arrives.
+
+    Costs the prompt's tokens and one. For each position and token of the vocabulary the answer takes about 70 bytes on
+    the wire and 4 here. Raises :class:`InvalidRequest` when the model's own cap (``full_vocab_max_prompt_tokens``) is
+    known and the prompt, as ids, is longer.
+    """
+    with _client(client) as used:
+        request = used.request(prompt, **_full(used, prompt, model, fields))
+        session = Session()
+        exchange = used.exchange(request, strain=MatrixReader)
+        for _ in used.drive(exchange, session.apply):
+            pass
+        completion = result_of(exchange, session)
+    return _distributions(cast("MatrixReader", exchange.strainer).matrices, completion)
+
+
+def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    _learn(client)
+    limits = client._limits_of(model or client.model)
+    cap = limits.full_vocab_max_prompt_tokens if limits else None
+    if cap is not None and isinstance(prompt, list) and len(prompt) > cap:
+        raise InvalidRequest(
+            f"prompt has {len(prompt)} tokens; whole distributions are given for at most {cap}. Ask for a part."
+        )
+    if limits and limits.prompt_logprobs_full_vocab is False:
+        raise InvalidRequest("This model gives no whole distributions (prompt_logprobs_full_vocab is false).")
+    return {
+        "model": model,
+        "max_tokens": 1,
+        "temperature": 0.0,
+        "prompt_logprobs": -1,
+        "stream": False,
+        **fields,
+    }
+
+
+def _distributions(matrices: list[Matrix], completion: Completion) -> Distributions:
+    if not matrices or not len(matrices[0].logprobs):
+        raise NoPromptLogprobs(
+            f"{completion.model} returned no distributions (a text of one token has none)."
+        )
+    found = matrices[0]
+    return Distributions(
+        found.logprobs,
+        found.ids,
+        first=found.first,
+        vocabulary=found.vocabulary,
+        model=completion.model or "",
+    )
+
+
+def _listed(text: Any, options: dict[str, Any]) -> tuple[list[Any], bool]:
+    """The texts to score, and whether there was a list of them; checked before anything is asked of a server."""
+    many = False
+    texts: list[Any]
+    if isinstance(text, str):
+        texts = [text]
+    elif isinstance(text, Iterable):
+        texts = list(text)
+        many = not (texts and all(isinstance(item, int) and not isinstance(item, bool) for item in texts))
+        texts = texts if many else [texts]
+    else:
+        raise InvalidRequest(f"text={text!r} must be a text, a list of token ids, or a list of either.")
+    check(texts, options.get("top", 0), options.get("batch", BATCH))
+    return texts, many
+
+
+def _learn(client: Any) -> None:
+    """Ask for the models' limits once; a server that does not list them is used all the same."""
+    if client._models is None and isinstance(client, Client):
+        try:
+            client.models()
+        except AcsError:
+            client._models = []
+
+
+def _with_limit(options: dict[str, Any], client: Any) -> dict[str, Any]:
+    _learn(client)
+    limits = client._limits_of(options.get("model") or client.model)
+    length = limits.max_model_len if limits else None
+    return {"limit": None if length is None else length - 1, **options}
+
+
+def _run(steps: Steps[T], client: Client) -> T:
+    def one(fields: dict[str, Any]) -> Result:
+        try:
+            return client.complete(fields["prompt"], **{k: v for k, v in fields.items() if k != "prompt"})
+        except AcsError as error:
+            return error
+
+    try:
+        asked = next(steps)
+        while True:
+            asked = steps.send([one(fields) for fields in asked])
+    except StopIteration as done:
+        return cast("T", done.value)
+
+
+async def _run_async(steps: Steps[T], client: AsyncClient) -> T:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(fields: dict[str, Any]) -> Result:
+        async with places:
+            try:
+                rest = {k: v for k, v in fields.items() if k != "prompt"}
+                return await client.complete(fields["prompt"], **rest)
+            except AcsError as error:
+                return error
+
+    try:
+        asked = next(steps)
+        while True:
+            asked = steps.send(list(await asyncio.gather(*map(one, asked))))
+    except StopIteration as done:
+        return cast("T", done.value)
+
+
+@contextmanager
+def _client(given: Client | None) -> Iterator[Client]:
+    if given is not None:
+        yield given
+        return
+    with Client() as own:
+        yield own
