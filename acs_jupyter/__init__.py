@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .completion import Choice, Completion, Token
     from .distribution import Distribution, Distributions
     from .errors import AcsError
+    from .job_board import JobBoard
     from .record import load
     from .rollouts import Rollout, rollout, rollout_async
     from .scoring import choose, distributions, logprob, perplexity, score, score_async
@@ -34,6 +35,7 @@ _HOMES = {
     "Completion": "completion",
     "Distribution": "distribution",
     "Distributions": "distribution",
+    "JobBoard": "job_board",
     "Rollout": "rollouts",
     "Session": "session",
     "Token": "completion",
@@ -56,6 +58,7 @@ __all__ = [
     "Completion",
     "Distribution",
     "Distributions",
+    "JobBoard",
     "Rollout",
     "Session",
     "Token",

@@ -88,8 +88,10 @@ def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "jobs",
         help="submit, find and read completion jobs",
-        epilog="Exit codes: 0 the job succeeded (or the question was answered), 1 it failed or could not be asked, "
-        "2 bad input, 3 it has not ended yet, 4 it was cancelled, 5 it was interrupted, 6 its content is gone.",
+        epilog="Exit codes: 0 the job succeeded (or the question was answered), 1 it failed or was refused, "
+        "2 bad input, 3 it has not ended yet, 4 it was cancelled, 5 it was interrupted (and is not run again by "
+        "itself), 6 its content is gone, 7 the server could not be asked: the same command again is safe, 8 the "
+        "idempotency key belongs to another request, 9 the local budget refused it.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
     run = actions.add_parser(
@@ -106,10 +108,12 @@ def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     run.add_argument("--idempotency-key", metavar="KEY", help="default: made from the request's content")
     run.add_argument("--tag", help="sets jobs with equal requests apart")
-    run.add_argument("--deadline", type=_rate, metavar="SECONDS", help="stop waiting; the job goes on")
+    run.add_argument("--deadline", type=_rate, metavar="SECONDS", help="stop after this; the job goes on")
     for name, what in (("show", "how a job stands"), ("result", "what a job gave"), ("cancel", "end a job")):
         action = actions.add_parser(name, help=what, epilog=parser.epilog)
         action.add_argument("id", metavar="ID")
+    listed = actions.add_parser("list", help="the jobs submitted from this machine", epilog=parser.epilog)
+    listed.add_argument("--all", action="store_true", help="of all keys and servers, as last known")
     for action in actions.choices.values():
         action.add_argument("--json", action="store_true", help="print one JSON object")
     reconcile = actions.add_parser(

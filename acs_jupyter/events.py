@@ -40,12 +40,17 @@ class RunOpened(Event, frozen=True):
 class Origin(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where a branch leaves another node: it keeps that node's first ``tokens`` tokens, then goes on with ``text``.
 
-    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept.
+    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept. ``exact``: it was sent as
+    token ids. ``seam`` is the first kept token (from 0) that the server does not read as it was written, as far as it
+    was asked, and ``cost`` the tokens that asking has cost.
     """
 
     node: str
     tokens: int = 0
     text: str = ""
+    exact: bool = False
+    seam: int | None = None
+    cost: int = 0
 
 
 class NodeOpened(Event, frozen=True):
@@ -103,6 +108,14 @@ class PromptScored(Event, frozen=True):
     positions: list[list[Scored] | None]
 
 
+class SeamSought(Event, frozen=True):
+    """The server was asked how it reads what a branch kept; see :class:`Origin` for ``seam`` and ``cost``."""
+
+    node: str
+    seam: int | None
+    cost: int
+
+
 class Finished(Event, frozen=True):
     """A choice is complete."""
 
@@ -145,6 +158,7 @@ AnyEvent = (
     | Waited
     | TokensArrived
     | PromptScored
+    | SeamSought
     | Finished
     | Spent
     | Failed

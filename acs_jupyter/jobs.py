@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import msgspec
 
 from .completion import Completion
 from .connection import reason_of
-from .errors import ApiError, InvalidRequest, JobInterrupted
+from .errors import AcsError, ApiError, InvalidRequest, JobInterrupted
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
+from .job_notes import Notes, notes_for
 from .job_record import record
 from .session import Session
 from .wire import CompletionRequest, Job, Prompt
@@ -37,6 +39,8 @@ class _Board:
         self._requests: dict[str, CompletionRequest] = {}
         self._jobs: dict[str, Job] = {}
         self._tickets: dict[str, Any] = {}
+        self.notes: Notes = notes_for(client.base_url, client._secret)
+        """What this machine knows of the key's jobs, from the journal."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.base_url!r})"
@@ -49,6 +53,13 @@ class _Board:
         if fields.get("stream") is False:
             fields = {**fields, "stream": None}
         return self._connection.request(prompt, **fields)
+
+    @contextmanager
+    def _written_down(self, request: CompletionRequest, flow: Operation, tag: str | None) -> Iterator[None]:
+        """The journal knows of a submission before it is sent, and how it was answered."""
+        row = self.notes.sending(request, flow.key, tag)
+        yield
+        self.notes.submitted(row, flow.job, flow.error)
 
     @contextmanager
     def _held(self, request: CompletionRequest, flow: Operation) -> Iterator[None]:
@@ -68,13 +79,16 @@ class _Board:
             if meter and not kept:
                 meter.release(ticket)
 
+    def _submission(
+        self, request: CompletionRequest, key: str | None, tag: str | None, deadline: float | None
+    ) -> Operation:
+        return submission(request, key, tag, deadline=_seconds(deadline), **self._options)
+
     def _outcome(self, job: Job | str, *, once: bool, deadline: float | None = None) -> Outcome:
-        if deadline is not None and not deadline >= 0:
-            raise InvalidRequest(f"deadline={deadline}: expected seconds from now, 0 or more.")
         job_id = job if isinstance(job, str) else job.id
         known = self._jobs.get(job_id) if isinstance(job, str) else job
         retries = self._connection.retries if once else max(POLL_FAILURES, self._connection.retries)
-        return Outcome(_checked(job_id), job=known, once=once, deadline=deadline, retries=retries)
+        return Outcome(_checked(job_id), job=known, once=once, deadline=_seconds(deadline), retries=retries)
 
     def _told(self, flow: Operation) -> Job:
         if flow.error is not None:
@@ -83,9 +97,17 @@ class _Board:
         self._jobs[flow.job.id] = flow.job
         return flow.job
 
+    def _looked_up(self, flow: Operation) -> Job:
+        if flow.error is None and flow.job is not None:
+            self.notes.seen(flow.job)
+        elif flow.error is not None and flow.job_id is not None:
+            self.notes.failed(flow.job_id, flow.error)
+        return self._told(flow)
+
     def _completed(self, flow: Outcome, session: Session | None) -> Completion:
         job_id = str(flow.job_id)
         meter, error = self._connection.meter, flow.error
+        self._note_down(job_id, flow.job, error)
         if error is not None:
             if meter and isinstance(error, ApiError) and not isinstance(error, JobInterrupted):
                 self._release(job_id, error)
@@ -96,14 +118,23 @@ class _Board:
             flow.answer,
             flow.headers,
             job=flow.job,
-            request=self._requests.get(job_id),
+            request=self._requests.get(job_id) or self.notes.request(job_id),
             session=session if session is not None else Session(),
         )
+        self.notes.read(completion)
         if meter and job_id in self._tickets:
             spent = completion.usage
             ticket = self._tickets.pop(job_id)
             meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, "usage")
         return completion
+
+    def _note_down(self, job_id: str, job: Job | None, error: AcsError | None) -> None:
+        known = self._jobs.get(job_id)
+        if job is not None and job.status and (known is None or job.status != known.status):
+            self._jobs[job_id] = job
+            self.notes.seen(job)
+        if error is not None:
+            self.notes.failed(job_id, error)
 
     def _release(self, job_id: str, error: ApiError) -> None:
         # Not for a poll that failed: then the job may still run. An outcome is never retryable.
@@ -119,31 +150,49 @@ class Jobs(_Board):
         self._client = client
 
     def submit(
-        self, prompt: Prompt, *, idempotency_key: str | None = None, tag: str | None = None, **fields: Any
+        self,
+        prompt: Prompt,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+        **fields: Any,
     ) -> Job:
         """Submit a request, or find the job this very request already has.
 
         ``idempotency_key`` is made from the request's content unless given, so running a cell again finds its job;
-        ``tag`` sets jobs with equal requests apart. Raises :class:`InvalidRequest` for what a job cannot carry,
-        :class:`JobConflict` when the key belongs to another request.
+        ``tag`` sets jobs with equal requests apart. It is in the journal before it is sent: when the answer is lost,
+        or not there within ``deadline`` seconds, submitting again finds the job. Raises :class:`InvalidRequest` for
+        what a job cannot carry, :class:`JobConflict` when the key belongs to another request.
         """
         request = self._request(prompt, fields)
-        flow = submission(request, idempotency_key, tag, **self._options)
-        with self._held(request, flow):
+        return self.submit_request(request, idempotency_key=idempotency_key, tag=tag, deadline=deadline)
+
+    def submit_request(
+        self,
+        request: CompletionRequest,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+    ) -> Job:
+        """:meth:`submit` for a request that is made already."""
+        flow = self._submission(request, idempotency_key, tag, deadline)
+        with self._held(request, flow), self._written_down(request, flow, tag):
             self._carry(flow)
-        return self._told(flow)
+        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
 
     def get(self, job: Job | str) -> Job:
         """How a job stands. That it stands well does not say that it succeeded: :meth:`result` does."""
         flow = lookup(_id(job), **self._options)
         self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job: at once while it is queued, soon when it runs, without effect when it has ended."""
         flow = cancellation(_id(job), **self._options)
         self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """What a job gave; raises its outcome when that is an error, :class:`JobPending` when there is none yet."""
@@ -186,26 +235,43 @@ class AsyncJobs(_Board):
         self._client = client
 
     async def submit(
-        self, prompt: Prompt, *, idempotency_key: str | None = None, tag: str | None = None, **fields: Any
+        self,
+        prompt: Prompt,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+        **fields: Any,
     ) -> Job:
         """See :meth:`Jobs.submit`."""
         request = self._request(prompt, fields)
-        flow = submission(request, idempotency_key, tag, **self._options)
-        with self._held(request, flow):
+        return await self.submit_request(request, idempotency_key=idempotency_key, tag=tag, deadline=deadline)
+
+    async def submit_request(
+        self,
+        request: CompletionRequest,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+    ) -> Job:
+        """:meth:`submit` for a request that is made already."""
+        flow = self._submission(request, idempotency_key, tag, deadline)
+        with self._held(request, flow), self._written_down(request, flow, tag):
             await self._carry(flow)
-        return self._told(flow)
+        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
 
     async def get(self, job: Job | str) -> Job:
         """See :meth:`Jobs.get`."""
         flow = lookup(_id(job), **self._options)
         await self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     async def cancel(self, job: Job | str) -> Job:
         """See :meth:`Jobs.cancel`."""
         flow = cancellation(_id(job), **self._options)
         await self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     async def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """See :meth:`Jobs.result`."""
@@ -239,6 +305,12 @@ class AsyncJobs(_Board):
 
 def _id(job: Job | str) -> str:
     return _checked(job if isinstance(job, str) else job.id)
+
+
+def _seconds(deadline: float | None) -> float | None:
+    if deadline is not None and not deadline >= 0:
+        raise InvalidRequest(f"deadline={deadline}: expected seconds from now, 0 or more.")
+    return deadline
 
 
 def _checked(job_id: str) -> str:

@@ -36,7 +36,7 @@ from .template import fill
 if TYPE_CHECKING:
     from .completion import Completion
 
-COMMANDS = ["doctor", "help", "last", "local", "models", "set"]
+COMMANDS = ["doctor", "help", "jobs", "last", "local", "models", "set"]
 
 
 @magics_class
@@ -57,6 +57,7 @@ class AcsMagics(Magics):
             if getattr(self, name) is not None:
                 self.notebook.defaults[name] = getattr(self, name)
         self._running: list[str] = []
+        self._looked_for_jobs = False
 
     # -- the magics -------------------------------------------------------------------------------
 
@@ -69,15 +70,19 @@ class AcsMagics(Magics):
             prompt = self._prompt(line, cell)
             if options.fill:
                 prompt = fill(prompt, self.shell.user_ns)
+            if options.job is not None:
+                self._submit(prompt, options)
+                return
             if options.dry:
                 print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
                 return
+            self._pick_up_jobs()
             self.notebook.run(prompt, options, self._keeper(options))
 
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models | set [NAME [VALUE]] | doctor | last | local [--gguf FILE] | help [TOPIC]``."""
+        """``%acs models | set [NAME [VALUE]] | doctor | jobs | last [NAME] | local [--gguf FILE] | help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
             if command not in COMMANDS:
@@ -90,11 +95,30 @@ class AcsMagics(Magics):
                 )
             return getattr(self, f"_{command}")(rest.strip())
 
+    def _submit(self, prompt: str, options: CellOptions) -> None:
+        from .job_cell import run  # noqa: PLC0415  # jobs load with the first one
+
+        run(self.notebook, self.shell, prompt, options, keep=self._keep_job(options))
+
+    def _pick_up_jobs(self) -> None:
+        if not self._looked_for_jobs:
+            self._looked_for_jobs = True
+            from .job_cell import pick_up  # noqa: PLC0415  # jobs load with the first cell
+
+            pick_up(self.notebook)
+
+    def _jobs(self, rest: str) -> Any:
+        from .job_cell import command  # noqa: PLC0415  # jobs load with the first one
+
+        return command(self.notebook, self.shell, split(rest))
+
     def _last(self, rest: str) -> None:
-        _nothing_more("last", rest)
-        if self.notebook.last is None:
+        found = self.shell.user_ns.get(rest) if rest else self.notebook.last
+        if rest and not hasattr(found, "texts"):
+            raise InvalidRequest(f"{rest} is no completion; %acs last takes the name of one, or nothing.")
+        if found is None:
             raise InvalidRequest("There is no completion yet: run a %%acs cell first.")
-        show_copy(self.shell, self.notebook.last)
+        show_copy(self.shell, found)
 
     def _models(self, rest: str) -> Any:
         _nothing_more("models", rest)
@@ -166,6 +190,13 @@ class AcsMagics(Magics):
             self.shell.user_ns["_acs"] = completion
             if options.name:
                 self.shell.user_ns[options.name] = completion
+
+        return keep
+
+    def _keep_job(self, options: CellOptions) -> Callable[[Any], None]:
+        def keep(job: Any) -> None:
+            if options.name:
+                self.shell.user_ns[options.name] = job
 
         return keep
 
@@ -272,3 +303,5 @@ def unload(shell: InteractiveShell) -> None:
     shell.events.unregister("pre_run_cell", magics.before_cell)
     shell.events.unregister("post_run_cell", magics.after_cell)
     magics.notebook.close()
+    if "acs_jupyter.job_cell" in sys.modules:
+        sys.modules["acs_jupyter.job_cell"].close()

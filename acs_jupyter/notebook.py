@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .boundary import Note, notes
 from .errors import AcsError, InvalidRequest, NotConfigured
+from .intents import AnyIntent
 from .local_process import LocalServer
 from .options import CellOptions
 from .secret import Secret
@@ -27,10 +28,19 @@ CELL_DEFAULTS: dict[str, Any] = {"max_tokens": 128, "logprobs": 5}
 """What a cell asks for unless told otherwise: a short text, with alternatives for the tooltips."""
 
 
+class Asking(Protocol):
+    """Whom a view asks for what its reader wants; ``ended`` is called after a run that came of it."""
+
+    ended: Callable[[], None]
+
+    def obey(self, intent: AnyIntent, tell: Callable[[str], None]) -> None:
+        """Do it, or ``tell`` in one line why not."""
+
+
 class View(Protocol):
     """What shows a run while it goes on, and leaves something readable when it ends."""
 
-    def open(self, session: Session, handle: Handle) -> None:
+    def open(self, session: Session, handle: Handle, asking: Asking) -> None:
         """Start to show."""
 
     def close(self) -> None:
@@ -64,14 +74,19 @@ class Notebook:
         pump = self._connected()
         request = self.request(prompt, options)
         self.last_prompt = (prompt, options)
+        self.point_out_notes(prompt, request)
+        return self._shown(pump, request, options, keep)
+
+    def point_out_notes(self, prompt: str, request: CompletionRequest) -> None:
+        """Say what a prompt's boundaries may do, unless that is switched off."""
         if self.show_notes:
             for note in notes(prompt, add_special_tokens=request.add_special_tokens is not False):
                 self.point_out(f"note: {note} (%acs doctor measures it; %acs set notes off)")
-        return self._shown(pump, request, options, keep)
 
     def _shown(
         self, pump: Pump, request: CompletionRequest, options: CellOptions, keep: Callable[[Completion], None]
     ) -> Completion:
+        from .growing import Grower  # noqa: PLC0415  # httpx loads with the first request
         from .pump import interrupts_held  # noqa: PLC0415  # httpx loads with the first request
 
         view = self.make_view()
@@ -79,8 +94,10 @@ class Notebook:
             handle = pump.start(request, session := Session())
             self.last = handle.completion
             keep(self.last)
+            grower = Grower(session, self._connected)
+            grower.adopt(handle)
             try:
-                view.open(session, handle)
+                view.open(session, handle, grower)
                 if not options.background:
                     return handle.wait(interrupts)
                 handle.detach(lambda _: view.close())
@@ -168,6 +185,10 @@ class Notebook:
             else:
                 os.environ[name] = value
         self._environment.clear()
+
+    def where(self) -> tuple[str, Secret]:
+        """The server that is talked to, and the key; either may be empty."""
+        return self._where()
 
     def _where(self) -> tuple[str, Secret]:
         key = self.api_key or Secret(os.environ.get("ACS_API_KEY", ""))

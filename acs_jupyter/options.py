@@ -47,7 +47,21 @@ FLAGS: dict[str, str] = {
     "--dry": "show the request and send nothing",
 }
 
+JOB_FLAGS: dict[str, str] = {
+    "--job": "submit a completion job and return at once; the same cell finds the same job and pays once",
+    "--job-tag": "with --job: another tag makes another job of the same cell",
+    "--idempotency-key": "with --job: a key of your own; else it is made from the request and the tag",
+}
+
 SHORT = {"model": "-m", "n": "-n", "temperature": "-t"}
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How a cell becomes a job."""
+
+    tag: str | None = None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,7 @@ class CellOptions:
     dry: bool = False
     background: bool = False
     fill: bool = False
+    job: JobOptions | None = None
 
 
 def parse_cell_line(line: str) -> CellOptions:
@@ -67,8 +82,18 @@ def parse_cell_line(line: str) -> CellOptions:
     name, dry, background, fill = (values.pop(key) for key in ("out", "dry", "bg", "fmt"))
     if name is not None and not _free_name(name):
         raise InvalidRequest(f"-o {name}: a name for a variable of your own is needed, such as -o result.")
+    job = _job_options(values, background)
     fields = {key: value for key, value in values.items() if value is not None}
-    return CellOptions(fields, name, dry, background, fill)
+    return CellOptions(fields, name, dry, background, fill, job)
+
+
+def _job_options(values: dict[str, Any], background: bool) -> JobOptions | None:
+    wanted, tag, key = (values.pop(name) for name in ("job", "job_tag", "idempotency_key"))
+    if not wanted and (tag is not None or key is not None):
+        raise InvalidRequest(f"{'--job-tag' if key is None else '--idempotency-key'} needs --job.")
+    if wanted and background:
+        raise InvalidRequest("--job returns at once by itself; leave out --bg.")
+    return JobOptions(tag, key) if wanted else None
 
 
 def _free_name(name: str) -> bool:
@@ -104,7 +129,7 @@ def split(line: str) -> list[str]:
 
 def option_names() -> list[str]:
     """Every long option, as completion offers it."""
-    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", *FLAGS])
+    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", *FLAGS, *JOB_FLAGS])
 
 
 def setting_names() -> list[str]:
@@ -154,6 +179,8 @@ def _cell_parser() -> _Parser:
     parser.add_argument("-o", "--out", metavar="NAME")
     for flag in FLAGS:
         parser.add_argument(flag, action="store_true")
+    for flag in JOB_FLAGS:
+        parser.add_argument(flag, action="store_true" if flag == "--job" else "store")
     return parser
 
 

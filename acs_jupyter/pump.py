@@ -111,6 +111,11 @@ class Handle:
         """Whether the run has ended and the socket is closed."""
         return self._ended.is_set()
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the run before it was opened, a refused budget for one; other errors are in its record."""
+        return self._failure
+
     def stop(self) -> None:
         """End the run and keep what came; from any thread, at any time, harmless when it has ended."""
         self._call(self._cancel)

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from . import events as ev
+from .branching import descendants, root_of
 from .columns import Row, pack_rows, unpack_rows
 from .completion import Completion
 from .events import AnyEvent
@@ -37,10 +38,13 @@ _entries = msgspec.json.Decoder(list[tuple[float, AnyEvent]])
 
 
 def pack_run(session: Session, run: str) -> dict[str, Any]:
-    """The record of a run, as it is put under :data:`KEY` in an output's metadata."""
+    """The record of a run and its branches, as it is put under :data:`KEY` in an output's metadata.
+
+    Of a branch it is that of the whole family.
+    """
     rows: list[Row] = []
     entries: list[Any] = []
-    for at, event in entries_of(session, run):
+    for at, event in family_entries(session, root_of(session, run)):
         if isinstance(event, ev.TokensArrived) and event.tokens:
             rows += zip(event.tokens, event.logprobs, event.top, strict=True)
             bare = msgspec.to_builtins(ev.TokensArrived(event.node, event.text))
@@ -62,7 +66,10 @@ def record_of(session: Session, run: str) -> dict[str, Any]:
 
 
 def unpack_run(record: dict[str, Any]) -> Completion:
-    """The completion a record holds, in a session of its own. Raises ``ValueError`` when it is none."""
+    """The completion a record holds, in a session of its own with its branches.
+
+    Raises ``ValueError`` when it is none.
+    """
     if not isinstance(record, dict) or record.get("version") != VERSION:
         version = record.get("version") if isinstance(record, dict) else None
         raise ValueError(f"a record of version {version}; this package reads {VERSION}")
@@ -83,19 +90,38 @@ def unpack_run(record: dict[str, Any]) -> Completion:
 def load(notebook: str | os.PathLike[str]) -> list[Completion]:
     """All completions that a saved notebook keeps, in the order of its cells. No kernel is needed.
 
+    A completion is followed by its branches in the order in which they were begun; they have an ``origin``.
+
     Raises ``ValueError`` naming the file when it is no notebook, and the cell when a record is broken.
     """
     found: list[Completion] = []
     for number, record in _records(notebook):
         try:
-            found.append(unpack_run(record))
+            kept = unpack_run(record)
         except ValueError as error:
             raise ValueError(f"{notebook}, cell {number}: {error}.") from None
+        family = [kept.run, *descendants(kept.session, kept.run)]
+        found += [Completion(kept.session, run) for run in family]
     return found
 
 
-def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
-    """The shortest log that folds into this run alone; what stood before it becomes one text a root."""
+def family_entries(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
+    """The shortest log that folds into a run and its branches: what they share stands there once."""
+    there: set[str] = set()
+    for one in [run, *descendants(session, run)]:
+        for at, event in entries_of(session, one, branches=True):
+            if isinstance(event, ev.NodeOpened):
+                if event.node in there:
+                    continue
+                there.add(event.node)
+            yield at, event
+
+
+def entries_of(session: Session, run: str, *, branches: bool = False) -> Iterator[tuple[float, AnyEvent]]:
+    """The shortest log that folds into this run alone; what stood before it becomes one text a root.
+
+    With ``branches`` a branch is told by its origin, so that what it branched from must have been told before.
+    """
     state = session.runs[run]
     nodes = [session.nodes[node] for node in state.nodes]
     yield state.opened_at, ev.RunOpened(run, state.request, state.request_id)
@@ -105,7 +131,11 @@ def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
         if before.scores is not None and sum(map(len, filter(None, before.scores))) <= MOST_SCORES:
             yield state.opened_at, ev.PromptScored(parent, before.scores)
     for node in nodes:
-        yield state.opened_at, ev.NodeOpened(node.id, run, node.parent, node.choice, echo=node.echo)
+        origin = node.origin if branches else None
+        yield (
+            state.opened_at,
+            ev.NodeOpened(node.id, run, node.parent, node.choice, echo=node.echo, origin=origin),
+        )
     if state.checkpoint or state.completion_id or state.headers:
         yield (
             state.opened_at,
@@ -113,7 +143,7 @@ def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
         )
     first = state.first_token_at if state.first_token_at is not None else state.opened_at
     for node in nodes:
-        yield from _arrived(node, first)
+        yield from _arrived(node, first, branches)
     if state.usage_source is not None:
         spent = ev.Spent(run, state.prompt_tokens, state.completion_tokens, state.usage_source)
         yield state.closed_at or first, spent
@@ -129,12 +159,14 @@ def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
         yield state.closed_at or first, ev.RunClosed(run, state.outcome)
 
 
-def _arrived(node: Node, at: float) -> Iterator[tuple[float, AnyEvent]]:
-    if node.text or node.tokens:
-        tokens = ev.TokensArrived(
-            node.id, node.text, tuple(node.tokens), tuple(node.logprobs), tuple(node.top)
-        )
-        yield at, tokens
+def _arrived(node: Node, at: float, branches: bool) -> Iterator[tuple[float, AnyEvent]]:
+    kept, text = 0, node.text
+    if branches and node.origin is not None:
+        kept = node.kept
+        text = text[len("".join(node.tokens[:kept]) if kept else node.origin.text) :]
+    if text or node.tokens[kept:]:
+        tokens, logprobs, top = node.tokens[kept:], node.logprobs[kept:], node.top[kept:]
+        yield at, ev.TokensArrived(node.id, text, tuple(tokens), tuple(logprobs), tuple(top))
     if node.finish_reason is not None:
         yield at, ev.Finished(node.id, node.finish_reason, node.stop_reason)
 

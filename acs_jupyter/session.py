@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import msgspec
 
 from . import events as ev
 from .events import AnyEvent, Origin
-from .tree import Node, Run, node_state, run_state, take_over
+from .tree import Node, Run, check_place, node_state, run_state, shared, take_over
 from .wire import CompletionRequest
 
 FORMAT = "acs-session"
@@ -55,6 +56,7 @@ class Session:
         self._times: list[float] = []
         self._events: list[AnyEvent] = []
         self._clock = clock
+        self._writing = threading.Lock()  # a branch can stream while another run does
         self._subscribers: list[Subscriber] = []
 
     def apply(self, events: Iterable[AnyEvent], *, at: float | None = None) -> None:
@@ -99,6 +101,13 @@ class Session:
 
         return unsubscribe
 
+    def copy(self) -> Session:
+        """The same log folded once more: a state of this moment, whole, that nobody writes to."""
+        same = Session(clock=self._clock)
+        for at, event in self.log:
+            same._fold(at, [event])
+        return same
+
     def path(self, node: str) -> list[Node]:
         """The nodes from the root to ``node``."""
         found: list[Node] = []
@@ -127,8 +136,9 @@ class Session:
         """What goes on from the end of ``node``, or branches before its ``token``-th token.
 
         ``replacement`` is the text put in the token's place. Sampling parameters are those of the node's run, with
-        ``changes`` on top. Pure: nothing is sent or changed. Raises ``IndexError`` when there is no such token and
-        ``ValueError`` when the text before the node is not known (its prompt was token ids).
+        ``changes`` on top (``None``: not sent). Pure: nothing is sent or changed. Raises ``IndexError`` when there is
+        no such token and ``ValueError`` when there is no text to branch from: the prompt was token ids, or the place
+        is within a character or within a prompt that the server repeated.
         """
         here = self.nodes[node]
         known = len(here.tokens)
@@ -136,12 +146,22 @@ class Session:
             raise IndexError(f"node {node} has {known} tokens; there is no token {token}")
         count = known if token is None else token
         kept = "".join(here.tokens[:count]) if known else here.text
+        if token is not None:
+            check_place(here, count, len(kept) < self.echoed(here))
         origin = Origin(node, count, replacement) if known else Origin(node, 0, kept + replacement)
         return self._forked(here, kept[self.echoed(here) :] + replacement, origin, changes)
 
-    def edit(self, node: str, text: str, **changes: Any) -> Fork:
-        """What goes on from other text in the place of ``node``'s; the node itself stays as it is."""
-        return self._forked(self.nodes[node], text, Origin(node, 0, text), changes)
+    def edit(self, node: str, text: str, *, token: int = 0, **changes: Any) -> Fork:
+        """What goes on from other text in the place of ``node``'s; the node itself stays as it is.
+
+        ``text`` stands for what follows the first ``token`` tokens. Tokens that the old and the new text begin with
+        are kept, with what is known of them.
+        """
+        here = self.nodes[node]
+        text = "".join(here.tokens[:token]) + text
+        kept = 0 if here.echo or here.choice is None else shared(here, text)
+        rest = text[sum(map(len, here.tokens[:kept])) :]
+        return self._forked(here, text, Origin(node, kept, rest), changes)
 
     def _forked(self, here: Node, text: str, origin: Origin, changes: dict[str, Any]) -> Fork:
         above = self.path(here.id)[:-1]
@@ -151,7 +171,8 @@ class Session:
             )
         before = "".join(self.own_text(node) for node in above)
         fields = {**self.runs[here.run].request, "echo": False, **changes, "prompt": before + text}
-        request = msgspec.convert(fields, CompletionRequest)
+        given = {name: value for name, value in fields.items() if value is not None}
+        request = msgspec.convert(given, CompletionRequest)
         if here.choice is not None:
             return Fork(request, [here.parent] if here.parent else None, origin)
         unchanged = (
@@ -199,10 +220,11 @@ class Session:
 
     def _fold(self, at: float, batch: list[AnyEvent]) -> None:
         fold, times, events = _FOLD, self._times, self._events
-        for event in batch:
-            fold[type(event)](self, at, event)
-            times.append(at)
-            events.append(event)
+        with self._writing:
+            for event in batch:
+                fold[type(event)](self, at, event)
+                times.append(at)
+                events.append(event)
 
     def _tokens_arrived(self, at: float, event: ev.TokensArrived) -> None:
         node = self.nodes[event.node]
@@ -255,6 +277,11 @@ class Session:
     def _prompt_scored(self, at: float, event: ev.PromptScored) -> None:
         self.nodes[event.node].scores = event.positions
 
+    def _seam_sought(self, at: float, event: ev.SeamSought) -> None:
+        node = self.nodes[event.node]
+        if node.origin is not None:
+            node.origin = msgspec.structs.replace(node.origin, seam=event.seam, cost=event.cost)
+
     def _finished(self, at: float, event: ev.Finished) -> None:
         node = self.nodes[event.node]
         node.finish_reason = event.finish_reason
@@ -284,6 +311,7 @@ _FOLD: dict[type, Callable[[Session, float, Any], None]] = {
     ev.Waited: Session._waited,
     ev.TokensArrived: Session._tokens_arrived,
     ev.PromptScored: Session._prompt_scored,
+    ev.SeamSought: Session._seam_sought,
     ev.Finished: Session._finished,
     ev.Spent: Session._spent,
     ev.Failed: Session._failed,
@@ -304,4 +332,4 @@ def _check_header(line: bytes, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path} is a session of version {header.get('version')}; this package reads 1.")
 
 
-__all__ = ["Node", "Run", "Session"]
+__all__ = ["Fork", "Node", "Run", "Session"]

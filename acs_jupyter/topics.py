@@ -6,7 +6,7 @@ its options.
 
 from __future__ import annotations
 
-from .options import FLAGS, HELP, SHORT
+from .options import FLAGS, HELP, JOB_FLAGS, SHORT
 
 _START = """\
 %%acs [options]            the cell's body is the prompt, exactly as typed; the model continues it
@@ -15,7 +15,8 @@ _START = """\
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
 %acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
-%acs last                  the last completion once more, saved with the notebook
+%acs jobs                  the completion jobs of this key, live; %acs help jobs
+%acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}
 
@@ -37,7 +38,28 @@ _RESULT = """\
     result.usage, result.request_id    tokens spent; the id to quote in a bug report
     result.to_frame()                  one row a token; rank counts what was returned, so the last is a lower bound
     result.choices[0].prompt_tokens    with --prompt-logprobs: the prompt's own tokens, scored
-    result.replay()                    send it again and say where the two part"""
+    result.replay()                    send it again and say where the two part
+    result.branches                    what was branched from it in the live cell; each has origin, source, branches
+
+In the live cell, click a token (or go to it and press Enter), then an alternative: a branch with that token, beside the
+old text. "resample from here" and "edit and continue" stand there too. A branch goes by text; exact sends token ids
+instead, which one more request, of about the text's length, finds out."""
+
+_JOBS = """\
+%%acs --job submits the cell as a completion job and returns at once. No connection is needed for it to run, and none is
+lost by closing the lid: the same cell, run again, also after a restart of the kernel, finds the same job and pays once.
+A changed cell, or another --job-tag, is another job. -o NAME keeps the job:
+
+    job.wait(600), job.completion()    what it gave, waiting for it or not; raises how it ended
+    job.cancel(), job.id               end it; its id
+
+%acs jobs                              all of them, live: state, result, cancel, open, ids for a bug report
+%acs jobs ID | cancel ID               one as a completion; end one
+
+A job has no stream, no logprobs (a cell's default is dropped), no prompt_logprobs, and at most 4,096 tokens: leave out
+--job for these. It waits at most 24 hours, its result is kept for 24 hours after its end, and seven days later the
+service forgets it: from then on the same cell is new, paid work. Submitted jobs are in a private file on this machine,
+with their prompts; ACS_JOURNAL=off keeps none."""
 
 
 _ROLLOUT = """\
@@ -63,19 +85,20 @@ def _options() -> str:
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
         for name in HELP
     ]
-    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items()]
+    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items(), *JOB_FLAGS.items()]
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["options", "prompt", "result", "rollout"]
+    return ["options", "prompt", "result", "jobs", "rollout"]
 
 
 def text(topic: str) -> tuple[str, bool]:
     """The text of a topic, and whether there is such a topic; ``""`` is the first page."""
     known = {
         "": _START.format(topics=", ".join(names())),
+        "jobs": _JOBS,
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,

@@ -18,9 +18,11 @@ UNHURRIED = ("--starts", "0", "--reads", "0")
 
 @pytest.fixture(scope="session", autouse=True)
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers started by tests keep their keys away from the user's."""
+    """Servers started by tests keep their keys away from the user's, clients their journal."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACS_LOCAL_DATA", str(tmp_path_factory.mktemp("data") / "acs"))
+        folder = tmp_path_factory.mktemp("data")
+        patch.setenv("ACS_LOCAL_DATA", str(folder / "acs"))
+        patch.setenv("ACS_JOURNAL", str(folder / "jobs.sqlite3"))
         yield
 
 

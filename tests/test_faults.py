@@ -51,7 +51,7 @@ class Failing:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    def open(self, session: Session, handle: Any) -> None:
+    def open(self, session: Session, handle: Any, asking: Any) -> None:
         time.sleep(0.4)  # the request is under way by then
         raise self.error
 

@@ -525,7 +525,7 @@ class Meter:
 
 
 def test_the_budget_is_held_until_the_outcome(api: Sync) -> None:
-    held = ("reserve", "acsj-")
+    held = ("reserve", "acsj1")
     cases: list[tuple[list[list[Step]], list[Any]]] = [
         ([NEW, PENDING, completion()], [held, ("settle", 3, 1, "usage")]),
         ([NEW, refusal("vllm_oom", "502 Bad Gateway"), job("failed")], [held, ("release",)]),

@@ -336,6 +336,9 @@ def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
     connect(PARIS)
     shell.run("%%acs -m m\nHi")
     assert shell.run("%acs last").out == " Paris\n"
+    shell.shell.user_ns["kept"] = shell["_acs"]
+    assert shell.run("%acs last kept").out == " Paris\n"
+    assert "shell is no completion" in shell.run("%acs last shell").out
 
 
 def test_in_a_terminal_the_empty_lines_that_end_a_cell_are_not_sent(connect: Any) -> None:

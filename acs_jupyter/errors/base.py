@@ -36,7 +36,7 @@ class AcsError(Exception):
         return self
 
     def __str__(self) -> str:
-        parts = [f"{self.code}: {_one_line(self.message)}"]
+        parts = [f"{self.code}: {one_line(self.message)}"]
         if self.hint:
             parts.append(self.hint)
         if self.job_id:
@@ -95,6 +95,10 @@ class JobPending(AcsError):
 
     code = "job_pending"
     advice = "It goes on without you; wait for it again, or cancel it."
+    retry_after: float | None = None
+    """Seconds the server asks to wait before the next question, when it said so."""
+    state: str = ""
+    """The job's state, when this answer told it."""
 
 
 class ApiError(AcsError):
@@ -106,6 +110,8 @@ class ApiError(AcsError):
 
     status: int = 0
     can_retry: ClassVar[bool] = False
+    final: bool = False
+    """Whether it is how a completion job ended, rather than a question that failed."""
 
     def __init__(
         self,
@@ -124,7 +130,7 @@ class ApiError(AcsError):
         self.retryable = type(self).can_retry if retryable is None else retryable
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """One line that cannot steer a terminal: control and format characters are named."""
     flat = "".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in " ".join(text.split()))
     return flat if len(flat) <= 600 else flat[:599] + "…"

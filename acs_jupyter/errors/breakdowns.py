@@ -80,7 +80,10 @@ class JobInterrupted(ServerFailure):
     code = "job_interrupted"
     status = 503
     can_retry = False
-    advice = "It may have been billed: give the operator job id and request id before you submit it anew."
+    advice = (
+        "It is not run again by itself and may have been billed: give the operator job id and request id; "
+        "another tag runs it anew."
+    )
 
 
 class JobResultTooLarge(ServerFailure):

@@ -176,13 +176,14 @@ class JobConflict(Conflict):
     """The idempotency key belongs to a job with another request."""
 
     code = "idempotency_conflict"
+    advice = "Use another idempotency key, or leave it out: then it is made from the request."
 
 
 class JobCancelled(Conflict):
     """The job was cancelled; it has no result."""
 
     code = "job_cancelled"
-    advice = "Submit it under another idempotency key (or tag=) to run it after all."
+    advice = "Another tag (or idempotency key) runs it after all."
 
 
 class HarvestNotCancellable(Conflict):
@@ -204,7 +205,7 @@ class JobExpired(Expired):
     """The job's content was kept for its time and is gone, or it waited too long to run."""
 
     code = "job_expired"
-    advice = "Results are kept 24 hours; submit under another idempotency key (or tag=) to run it again."
+    advice = "Results are kept 24 hours; another tag (or idempotency key) runs it again, as new paid work."
 
 
 class RequestTooLarge(ApiError):

@@ -4,7 +4,8 @@ Owns the comm: messages out, intents in, the snapshot that survives a reload. It
 servers or budgets; what an intent leads to is the caller's, through ``on_intent``.
 
 To the browser:  ``{"seq": n, "at": seconds, "events": [...]}``, ``{"seq": n, "snapshot": packed}`` after a
-Resync, ``{"ack": "Cancel"}``. From it: the intents of ``intents.py``.
+Resync, ``{"ack": "Cancel"}`` (or another intent's name) at once, ``{"told": line}`` when something could not be done
+(``""``: no more of it). From it: the intents of ``intents.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import anywidget
 import msgspec
 import traitlets
 
-from ..intents import AnyIntent, Cancel, Resync, decode_intent
+from ..intents import AnyIntent, Resync, decode_intent
 from .bundle import pressed
 from .feed import Feed
 from .snapshot import FULL
@@ -49,6 +50,9 @@ class Window(anywidget.AnyWidget):
     skip: ClassVar[tuple[type[AnyEvent], ...]] = ()
     """Events that do not cross to this kind of window."""
 
+    grows: ClassVar[bool] = False
+    """Whether branches of the followed runs are followed too."""
+
     snapshot = traitlets.Unicode("").tag(sync=True)
     """The packed state when a run last closed; a state request is answered with the state of now."""
 
@@ -68,7 +72,9 @@ class Window(anywidget.AnyWidget):
         **traits: Any,
     ) -> None:
         self._on_intent = on_intent
-        self._feed = Feed(session, runs, self._post, closed=self._keep_snapshot, skip=self.skip)
+        self._feed = Feed(
+            session, runs, self._post, closed=self._keep_snapshot, skip=self.skip, grows=self.grows
+        )
         super().__init__(**traits)
         self.on_msg(self._received)
 
@@ -83,6 +89,10 @@ class Window(anywidget.AnyWidget):
         """End the window; the session stays."""
         self._feed.close()
         super().close()
+
+    def tell(self, line: str) -> None:
+        """Say why something was not done; ``""`` takes it back. Not kept: it is about a click, not about a run."""
+        self._post({"told": line})
 
     def forget(self) -> None:
         """Obey no more: what the window was for is over, and nothing is kept alive for it."""
@@ -123,7 +133,6 @@ class Window(anywidget.AnyWidget):
         if isinstance(intent, Resync):
             self._feed.resync()
             return
-        if isinstance(intent, Cancel):
-            self._post({"ack": "Cancel"})
+        self._post({"ack": type(intent).__name__})
         if self._on_intent is not None:
             self._on_intent(intent)

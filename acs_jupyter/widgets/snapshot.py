@@ -9,8 +9,11 @@ steer the view are named by their code points (``text/plain`` has them as they a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..branching import descendants
+from .roads import branch_name, leaving_words, seam_words, source_name
 from .tinted import on_file, text_of, tinted
 from .words import clamp_words, error_words, figures, finish_words, model_name, outcome_words
 
@@ -78,6 +81,8 @@ def static_html(session: Session, run: str, *, beside_window: bool = False, spen
     """
     here = session.runs[run]
     nodes = [session.nodes[node] for node in here.nodes]
+    for branch in descendants(session, run):
+        nodes += [_own(session.nodes[node]) for node in session.runs[branch].nodes]
     tokens = sum(len(node.tokens) for node in nodes)
     bare = on_file(_page(session, here, beside_window, {})) + on_file(plain_text(session, run))
     room = (most_saved(tokens) - spent - bare) / max(1, tokens)
@@ -102,14 +107,16 @@ def _page(session: Session, run: Run, beside_window: bool, texts: dict[str, str]
     for name, line in (*lines, ("acs-line", _status(session, run))):
         if line:
             parts.append(f'<div class="{name}">{text_of(line)}</div>')
+    parts += _branches(session, run.id, texts)
     parts.append("</div>")
     return "".join(parts)
 
 
 def plain_text(session: Session, run: str) -> str:
-    """The text of a run: of one choice exactly as it came, of several each under a line that names it."""
+    """The text of a run: of one choice exactly as it came, of several, and of branches, each under its name."""
     nodes = [session.nodes[node] for node in session.runs[run].nodes]
-    if len(nodes) == 1:
+    branches = descendants(session, run)
+    if len(nodes) == 1 and not branches:
         return nodes[0].text
     several = _prompts(nodes) > 1
     blocks = []
@@ -117,6 +124,9 @@ def plain_text(session: Session, run: str) -> str:
         for place, node in enumerate(choices, start=1):
             name = f"prompt {number} ({_label(session, prompt)}), " if several and prompt else ""
             blocks.append(f"--- {name}continuation {place} of {len(choices)} ---\n{node.text}")
+    for branch in branches:
+        text = session.nodes[session.runs[branch].nodes[0]].text
+        blocks.append(f"--- {_branch_line(session, branch)} ---\n{text}")
     return "\n".join(blocks)
 
 
@@ -126,6 +136,44 @@ def mimebundle(session: Session, run: str, *, spent: int = 0) -> dict[str, str]:
         "text/plain": plain_text(session, run),
         "text/html": static_html(session, run, beside_window=True, spent=spent),
     }
+
+
+def _branches(session: Session, run: str, texts: dict[str, str]) -> Iterator[str]:
+    """Each branch under its name: what it kept as plain text, what was sampled on as ``texts`` has it."""
+    branches = descendants(session, run)
+    if not branches:
+        return
+    yield '<div class="acs-grid" style="margin-top:10px">'
+    for branch in branches:
+        here = session.runs[branch]
+        node = session.nodes[here.nodes[0]]
+        kept = text_of(node.text[: len(node.text) - len(_own(node).text)]).replace("\n", "&#10;")
+        yield f'<div><div class="acs-name">{text_of(_branch_line(session, branch))}</div>'
+        yield '<pre style="white-space:pre-wrap;word-break:normal">'
+        yield f'<span style="opacity:.65">{kept}</span>{texts.get(node.id, "")}</pre>'
+        for name, line in (
+            ("acs-line acs-error", error_words(here)),
+            ("acs-line", clamp_words(here)),
+            ("acs-line", f"{_status(session, here)} · {seam_words(session, branch)}"),
+        ):
+            if line:
+                yield f'<div class="{name}">{text_of(line)}</div>'
+        yield "</div>"
+    yield "</div>"
+
+
+def _own(node: Node) -> Node:
+    """What a branch has of its own, the token put in place included: all of a node that is no branch."""
+    if node.origin is None:
+        return node
+    kept = node.kept - bool(node.kept and node.origin.text)
+    text = node.text[sum(map(len, node.tokens[:kept])) :]
+    tokens, logprobs, top = node.tokens[kept:], node.logprobs[kept:], node.top[kept:]
+    return replace(node, parts=[text], joined=(0, ""), tokens=tokens, logprobs=logprobs, top=top)
+
+
+def _branch_line(session: Session, branch: str) -> str:
+    return f"{branch_name(session, branch)}, from {source_name(session, branch)}: {leaving_words(session, branch)}"
 
 
 def _by_prompt(nodes: list[Node]) -> Iterator[tuple[str | None, list[Node]]]:

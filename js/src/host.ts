@@ -8,11 +8,22 @@
 import type { AnyModel } from "@anywidget/types";
 import type { Event } from "./events";
 import { unpack } from "./packing";
-import { emptyState, fold, type State } from "./state";
+import { sourceOf } from "./parts/road";
+import { emptyState, fold, type RunState, type State } from "./state";
 
-export type Intent = { type: "Cancel"; run?: string } | { type: "Resync"; seen: number };
+export type Branching =
+  | { type: "Fork"; node: string; token: number; text: string; exact?: boolean }
+  | { type: "Resample"; node: string; token: number; exact?: boolean }
+  | { type: "Edit"; node: string; text: string }
+  | { type: "Locate"; node: string };
+
+export type Intent = { type: "Cancel"; run?: string } | { type: "Resync"; seen: number } | Branching;
 
 export const ACK_WITHIN_MS = 300;
+/** After this long without an answer to what interrupts nothing, the reader is told. */
+export const TELL_AFTER_MS = 1500;
+const BUSY = "The kernel has not answered yet: it is busy, and does this when it is free, or it is gone.";
+const GONE = "The kernel that made this text is gone; run the cell again to branch from it.";
 
 interface Message {
   seq?: number;
@@ -20,6 +31,7 @@ interface Message {
   events?: Event[];
   snapshot?: string;
   ack?: string;
+  told?: string;
 }
 
 interface Interruptible {
@@ -36,8 +48,14 @@ export interface Host {
   /** Whether this page came to a state that was there already: it was reloaded since the cell began. */
   readonly restored: boolean;
   option<T>(name: string): T | undefined;
-  running(): boolean;
-  stop(): void;
+  /** One line about what was asked for and not done, or "". */
+  readonly told: string;
+  /** Runs that had ended when this page came to them. */
+  readonly settled: ReadonlySet<string>;
+  running(run?: string): boolean;
+  /** Stop a run, or all. */
+  stop(run?: string): void;
+  branch(intent: Branching): void;
   listen(listener: Listener): () => void;
   close(): void;
 }
@@ -47,7 +65,10 @@ export function connect(model: AnyModel): Host {
   let seq = 0;
   let at = 0;
   let asked = false;
+  let told = "";
+  let lost = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
+  let patience: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<Listener>();
 
   const tell = (fresh: boolean) => {
@@ -60,6 +81,18 @@ export function connect(model: AnyModel): Host {
     } catch {
       // No kernel: there is nobody to ask.
     }
+  };
+
+  const say = (line: string) => {
+    told = line;
+    tell(false);
+  };
+
+  /** Ask for what may wait: when the kernel does not take it, that is said, and nothing is interrupted. */
+  const ask = (intent: Intent) => {
+    clearTimeout(patience);
+    patience = setTimeout(() => say(BUSY), TELL_AFTER_MS);
+    send(intent);
   };
 
   const adopt = (packed: string) => {
@@ -77,7 +110,11 @@ export function connect(model: AnyModel): Host {
   };
 
   const receive = (message: Message) => {
-    if (message.ack !== undefined) clearTimeout(waiting);
+    if (message.ack !== undefined) {
+      clearTimeout(waiting);
+      clearTimeout(patience);
+      if (told === BUSY) say("");
+    } else if (message.told !== undefined) say(message.told);
     else if (message.snapshot !== undefined) adopt(message.snapshot);
     else if (message.events !== undefined && message.seq !== undefined) {
       if (asked || message.seq <= seq) return;
@@ -93,22 +130,33 @@ export function connect(model: AnyModel): Host {
     }
   };
 
-  const running = () => Object.values(state.runs).some((run) => run.outcome === "open");
+  const isOpen = (run: RunState) => run.outcome === "open";
+  const running = (run?: string) => Object.values(state.runs).some((one) => isOpen(one) && (run ?? one.id) === one.id);
 
-  const stop = () => {
-    if (!running()) return;
+  const stop = (run?: string) => {
+    if (!running(run)) return;
+    const intent: Intent = run === undefined ? { type: "Cancel" } : { type: "Cancel", run };
+    // A branch runs beside whatever the kernel does now: that is not interrupted for its sake.
+    if (run !== undefined && sourceOf(state, run) !== null) return ask(intent);
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       const manager = model.widget_manager as Interruptible | undefined;
-      if (running()) manager?.kernel?.interrupt?.();
+      if (running(run)) manager?.kernel?.interrupt?.();
     }, ACK_WITHIN_MS);
-    send({ type: "Cancel" });
+    send(intent);
+  };
+
+  const branch = (intent: Branching) => {
+    say(lost ? GONE : "");
+    if (!lost) ask(intent);
   };
 
   // The kernel was restarted: it knows nothing of these runs, and must not be interrupted for their sake.
   const onLost = () => {
+    lost = true;
     clearTimeout(waiting);
-    const open = Object.values(state.runs).filter((run) => run.outcome === "open");
+    clearTimeout(patience);
+    const open = Object.values(state.runs).filter(isOpen);
     for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
     if (open.length > 0) tell(false);
   };
@@ -119,6 +167,7 @@ export function connect(model: AnyModel): Host {
   model.on("comm_live_update", onLost);
   onSnapshot();
   const restored = seq > 0;
+  const settled = new Set(Object.values(state.runs).filter((run) => !isOpen(run)).map(({ id }) => id));
 
   return {
     get state() {
@@ -127,16 +176,22 @@ export function connect(model: AnyModel): Host {
     get at() {
       return at;
     },
+    get told() {
+      return told;
+    },
     restored,
+    settled,
     option: (name) => model.get(name),
     running,
     stop,
+    branch,
     listen(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     close() {
       clearTimeout(waiting);
+      clearTimeout(patience);
       model.off("msg:custom", receive);
       model.off("change:snapshot", onSnapshot);
       model.off("comm_live_update", onLost);

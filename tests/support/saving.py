@@ -22,7 +22,7 @@ for count, kind, n in {runs}:
     session = Session(); view = NotebookView()
     first, *rest = run_events(count, kind, n=n)
     session.apply(first)
-    view.open(session, SimpleNamespace(run="r", stop=lambda: None))
+    view.open(session, SimpleNamespace(run="r", stop=lambda: None), SimpleNamespace())
     for events in rest: session.apply(events)
     view.close()
 """

@@ -34,6 +34,11 @@ export class Follower {
     this.#follow(opened || !more);
   }
 
+  /** The reader looks at a place: stay there until they go to the end. */
+  hold(): void {
+    this.#following = false;
+  }
+
   #follow(again: boolean): void {
     if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
     this.#toEnd();

@@ -45,7 +45,8 @@ export class StatusLine {
     this.element.append(this.#stop, this.#state, this.#items, this.#note, side, this.#live);
   }
 
-  update(state: State, run: RunState, at: number): void {
+  /** `known`: which model it is stands elsewhere. */
+  update(state: State, run: RunState, at: number, known = false): void {
     const open = run.outcome === "open";
     this.element.dataset["outcome"] = run.outcome;
     const [only] = run.nodes;
@@ -55,7 +56,7 @@ export class StatusLine {
     clearTimeout(this.#later);
     const count = () => {
       this.#counted = performance.now();
-      this.#sayItems([modelName(run), ...figures(state, run, at)]);
+      this.#sayItems([...(known ? [] : [modelName(run)]), ...figures(state, run, at)]);
     };
     const wait = open ? this.#counted + FIGURES_EVERY_MS - performance.now() : 0;
     if (wait <= 0) count();

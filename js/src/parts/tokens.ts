@@ -5,6 +5,7 @@
  */
 import type { NodeState } from "../state";
 import { level } from "./colour";
+import { isPut } from "./description";
 import { make } from "./dom";
 import { fill } from "./invisible";
 import { Aligner, STEERING, type Piece } from "./text";
@@ -61,6 +62,7 @@ export class TokenText {
   #plain: Text | null = null;
   #bytes: HTMLElement | null = null;
   #parting: number | null = null;
+  #seam = false;
   /** New paragraphs, until they are filled: what is not in the page costs the page nothing. */
   readonly #new = document.createDocumentFragment();
 
@@ -97,6 +99,23 @@ export class TokenText {
   /** The piece at a place. */
   pieceAt(place: number): Piece | undefined {
     return this.#entries[place]?.piece;
+  }
+
+  /** Mark the kept token that the server reads otherwise, once it is known. */
+  markSeam(node: NodeState, brush: Brush): void {
+    const seam = node.origin?.seam ?? null;
+    if (seam === null || this.#seam) return;
+    const place = this.#entries.findIndex(({ piece }) => piece.first <= seam && seam <= piece.last);
+    const entry = this.#entries[place];
+    if (entry === undefined) return;
+    this.#seam = true;
+    entry.base += " acs-seam";
+    this.paint(place, node, brush);
+  }
+
+  /** The element of a node's token. */
+  elementOf(token: number): HTMLElement | undefined {
+    return this.#entries.find(({ piece }) => piece.first <= token && token <= piece.last)?.span;
   }
 
   /** Whether the continuations part at this token. */
@@ -150,6 +169,7 @@ export class TokenText {
     let base = "acs-t";
     if (piece.last > piece.first) base += " acs-joined";
     if (echo) base += " acs-echo";
+    if (piece.first < node.kept) base += isPut(node, piece.last) ? " acs-put" : " acs-kept";
     if (PLAIN.test(piece.text)) (span.firstChild as Text).data = piece.text;
     else {
       if (STEERING.test(piece.text)) base += " acs-steering";
