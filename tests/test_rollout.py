@@ -387,12 +387,12 @@ def test_a_meter_is_asked_for_each_request_and_its_no_is_waited_out(client: Clie
 def test_a_full_server_makes_it_slower_and_nothing_is_lost(tmp_path: Path) -> None:
     with counter(tmp_path / "desk", Limits(active=2, waiting=1, starts=0, reads=0)) as served:
         with Client(served.base, OWN, model="scripted") as client:
-            quick = [f"#scripted ttft=0.05 tokens=2\n{i}" for i in range(12)]
+            quick = [f"#scripted ttft=0.4 tokens=2\n{i}" for i in range(8)]
             made = run(client, quick, in_flight=6, per_model={"scripted": 5})
         refused = [entry for entry in served.quiet() if entry.status == 429]
-    assert made.stats.done == 12
+    assert made.stats.done == 8
     assert made.stats.retried["queue_full"] >= 1
-    assert len(refused) <= 6
+    assert len(refused) == made.stats.retried["queue_full"] < 8
 
 
 def test_retryable_errors_are_waited_out_and_told(client: Client) -> None:
