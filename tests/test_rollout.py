@@ -389,10 +389,10 @@ def test_a_full_server_makes_it_slower_and_nothing_is_lost(tmp_path: Path) -> No
         with Client(served.base, OWN, model="scripted") as client:
             quick = [f"#scripted ttft=0.4 tokens=2\n{i}" for i in range(8)]
             made = run(client, quick, in_flight=6, per_model={"scripted": 5})
-        refused = [entry for entry in served.quiet() if entry.status == 429]
-    assert made.stats.done == 8
-    assert made.stats.retried["queue_full"] >= 1
-    assert len(refused) == made.stats.retried["queue_full"] < 8
+        answered = [entry for entry in served.quiet() if entry.status == 200]
+    assert made.stats.done == len(answered) == 8
+    assert 1 <= made.stats.retried["queue_full"] < 8
+    assert made.stats.failed == 0
 
 
 def test_retryable_errors_are_waited_out_and_told(client: Client) -> None:
