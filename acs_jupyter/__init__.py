@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .errors import AcsError
     from .job_board import JobBoard
     from .record import load
+    from .rollouts import Rollout, rollout, rollout_async
     from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
     from .workbench import Workbench
@@ -38,6 +39,7 @@ _HOMES = {
     "Distribution": "distribution",
     "Distributions": "distribution",
     "JobBoard": "job_board",
+    "Rollout": "rollouts",
     "Session": "session",
     "Token": "completion",
     "Workbench": "workbench",
@@ -46,6 +48,8 @@ _HOMES = {
     "load": "record",
     "logprob": "scoring",
     "perplexity": "scoring",
+    "rollout": "rollouts",
+    "rollout_async": "rollouts",
     "score": "scoring",
     "score_async": "scoring",
 }
@@ -60,6 +64,7 @@ __all__ = [
     "Distribution",
     "Distributions",
     "JobBoard",
+    "Rollout",
     "Session",
     "Token",
     "Workbench",
@@ -70,6 +75,8 @@ __all__ = [
     "load_ipython_extension",
     "logprob",
     "perplexity",
+    "rollout",
+    "rollout_async",
     "score",
     "score_async",
     "unload_ipython_extension",

@@ -118,6 +118,15 @@ class Exchange:
         """What the run has cost, as surely as it is known; ``None`` when nothing was spent."""
         return self._reader.usage
 
+    @property
+    def told_not_to_retry(self) -> bool:
+        """Whether the server said that sending this again is of no use."""
+        return self._headers.get(wire.SHOULD_RETRY, "").lower() == "false"
+
+    def counted(self, prompt: int) -> tuple[int, int]:
+        """Prompt and completion tokens of one of the prompts, as far as the server's running counts tell them."""
+        return self._reader.counted(prompt)
+
     def begin(self) -> dict[str, str]:
         """Start an attempt; returns the headers that belong to it."""
         self.attempt += 1
@@ -319,9 +328,8 @@ class Exchange:
         return [failed, *estimate, RunClosed(self.run, "interrupted" if cut else "failed")]
 
     def _wait_before_retry(self, error: AcsError) -> float | None:
-        told = self._headers.get(wire.SHOULD_RETRY, "").lower()
         limit = 1 if error.code == "internal_error" else self._retries
-        if self._reader.started or self.attempt > limit or told == "false":
+        if self._reader.started or self.attempt > limit or self.told_not_to_retry:
             return None
         if isinstance(error, ApiError):
             if not error.retryable:

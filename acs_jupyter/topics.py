@@ -96,6 +96,24 @@ Over a limit a request is refused before it is sent. %%acs --budget N limits one
 ACS_LEDGER names another file; ACS_LEDGER=off, or Client(meter=None), works without."""
 
 
+_ROLLOUT = """\
+A rollout sends thousands of prompts into one file and goes on where it was, whatever happened in between:
+
+    from acs_jupyter import rollout
+    run = rollout(["One", "Two"], seeds=range(3), grid={"temperature": [0.7, 1.0]}, max_tokens=64, into="run.acs.db")
+    run.frame()                        one row a choice, failures too; tokens=True: one row a token
+
+    prompts        list, Series, generator, .jsonl file, or a DataFrame with column="..."; what else it holds is kept
+    what           models=[...], seeds=[...], grid={...}, and every field of a request under its own name
+    again          the same call sends only what has not ended; retry_failed=True what failed; another plan is refused
+    how fast       in_flight=16, starts=590 a minute, per_model=4; slower by itself when the server says so
+    stop           budget=TOKENS; the stop button finishes what is in flight, a second time drops it
+    bg=True        returns at once: run.stop(), run.wait(), run.frame() while it runs
+    batch=8        several prompts a request where that gives the same; cache=True reuses deterministic answers
+    results        run.frame(), run.completions(), run.to_parquet("run.parquet"), run.failures
+    later          acs_jupyter.Rollout("run.acs.db") reads a file and sends nothing"""
+
+
 def _options() -> str:
     rows = [
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
@@ -113,7 +131,7 @@ def _options() -> str:
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["budget", "continue", "jobs", "options", "prompt", "result"]
+    return ["budget", "continue", "jobs", "options", "prompt", "result", "rollout"]
 
 
 def text(topic: str) -> tuple[str, bool]:
@@ -126,5 +144,6 @@ def text(topic: str) -> tuple[str, bool]:
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,
+        "rollout": _ROLLOUT,
     }
     return (known[topic], True) if topic in known else ("", False)
