@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from acs_jupyter import AsyncClient, Client, errors
+from acs_jupyter import AsyncClient, Client, errors, rollout
 from acs_jupyter.ledger import close, ledger, report
 from acs_jupyter.local.keys import Keys
 from acs_jupyter.local.ledger import Entry, read_log
@@ -115,7 +115,16 @@ job = st.fixed_dictionaries(
     }
 )
 refused = st.fixed_dictionaries({"what": st.just("refused")})
-mix = st.lists(st.one_of(complete, several, leave, fault, job, refused), min_size=3, max_size=9)
+many = st.fixed_dictionaries(
+    {
+        "what": st.just("rollout"),
+        "count": st.integers(1, 8),
+        "batch": st.sampled_from([1, 3]),
+        "failing": st.integers(0, 2),
+        "stopped": st.booleans(),
+    }
+)
+mix = st.lists(st.one_of(complete, several, leave, fault, job, refused, many), min_size=3, max_size=9)
 
 
 def do_complete(side: Side, prompt: Any, **fields: Any) -> None:
@@ -210,6 +219,27 @@ def do_refused(side: Side) -> None:
         client.complete("much too long", max_tokens=10)
 
 
+def do_rollout(side: Side, count: int, batch: int, failing: int, stopped: bool) -> None:
+    """Some prompts, some of which fail; perhaps stopped at a budget and gone on with."""
+    side.count += 1
+    prompts = [f"number {i} of {side.count}" for i in range(count)]
+    prompts += [f"#scripted fault=vllm_oom\n{i} of {side.count}" for i in range(failing)]
+    into = side.folder / f"{side.key[7:15]}-{side.count}.db"
+    options = {
+        "max_tokens": 5,
+        "temperature": 0.0,
+        "batch": batch,
+        "retries": 0,
+        "starts": 0,
+        "progress": False,
+    }
+    with side.client() as client:
+        if stopped:
+            rollout(prompts, client=client, into=into, budget=60, **options)
+        run = rollout(prompts, client=client, into=into, **options)
+        assert run.stats.done >= count * (batch == 1)
+
+
 DO: dict[str, Any] = {
     "complete": do_complete,
     "several": do_several,
@@ -217,6 +247,7 @@ DO: dict[str, Any] = {
     "fault": do_fault,
     "job": do_job,
     "refused": do_refused,
+    "rollout": do_rollout,
 }
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import InvalidRequest
+from ..ledger import ledger
+from ..ledger.meter import KeyMeter
 from .cache import Cache, default_path
 from .flow import Limits
 from .handle import Rollout, Work
@@ -102,6 +104,7 @@ def prepared(
         listed = list(items)
         items, into = listed, _named(plan, listed)
     path = Path(into)
+    sender.meter = _accounted(sender.meter, path.name)
     journal = Journal.open(path, plan, items, resume=resume)
     try:
         journal.recover(retry_failed=retry_failed)
@@ -111,6 +114,11 @@ def prepared(
     except BaseException:
         journal.close()
         raise
+
+
+def _accounted(meter: Any, name: str) -> Any:
+    """The ledger's meter, with what the rollout takes under its file's name in ``%acs budget``."""
+    return meter.within(ledger().scope("rollout", name)) if isinstance(meter, KeyMeter) else meter
 
 
 def _bar(run: Rollout, shown: bool) -> Bar:
