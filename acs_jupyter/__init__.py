@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .job_board import JobBoard
     from .record import load
     from .rollouts import Rollout, rollout, rollout_async
-    from .scoring import choose, distributions, logprob, perplexity, score, score_async
+    from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
     from .session import Session
     from .workbench import Workbench
 
@@ -47,6 +47,7 @@ _HOMES = {
     "distributions": "scoring",
     "load": "record",
     "logprob": "scoring",
+    "next_token": "scoring",
     "perplexity": "scoring",
     "rollout": "rollouts",
     "rollout_async": "rollouts",
@@ -74,6 +75,7 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "logprob",
+    "next_token",
     "perplexity",
     "rollout",
     "rollout_async",

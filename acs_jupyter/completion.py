@@ -20,6 +20,7 @@ from .wire import CLAMPED, Clamp, Usage, parse_clamp
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .exact_ids import ExactIds
     from .replay import Replay
 
 MINUS_INFINITY = -9999.0
@@ -301,6 +302,12 @@ class Completion:
         from .replay import replay  # noqa: PLC0415  # needs a client, which reading a record does not
 
         return replay(self, client)
+
+    def with_ids(self, client: Any = None, *, choice: int = 0) -> ExactIds:
+        """Token ids of the prompt and of a choice's text, by one scoring request; see :mod:`acs_jupyter.exact_ids`."""
+        from .exact_ids import with_ids  # noqa: PLC0415  # needs a client, which reading a record does not
+
+        return with_ids(self, client, choice=choice)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a token (or a choice when tokens are not known); see :mod:`acs_jupyter.frames`."""

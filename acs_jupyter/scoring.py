@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from .client import AsyncClient, Client
 from .completion import Completion
-from .distribution import Distributions
+from .distribution import Distribution, Distributions
 from .errors import AcsError, InvalidRequest, NoPromptLogprobs
 from .matrix_reader import Matrix, MatrixReader
 from .score_steps import BATCH, Result, Steps, check, continuation_steps, score_steps
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+_TAILS = ("\n", "\n\n", " the", ".")
 AT_ONCE = 8
 """Requests an asynchronous call has under way."""
 
@@ -126,6 +127,25 @@ def distributions(
             pass
         completion = result_of(exchange, session)
     return _distributions(cast("MatrixReader", exchange.strainer).matrices, completion)
+
+
+def next_token(prompt: str | list[int], **options: Any) -> Distribution:
+    """The model's whole distribution of the token that follows a text; options as for :func:`distributions`.
+
+    A service scores the tokens of a prompt, not what comes after it, so one more token is put behind the text: a
+    newline, or whatever does not join the text's last token. It does not change what stands in front of it.
+    """
+    if isinstance(prompt, list):
+        return distributions([*prompt, prompt[-1] if prompt else 0], **options)[-1]
+    for tail in _TAILS:
+        found = distributions(prompt + tail, **options)
+        places, place = [], len(prompt) + len(tail)
+        for text in reversed(found.texts):
+            place -= len(text)
+            places.append(place)
+        if len(prompt) in places:
+            return found[-1 - places.index(len(prompt))]
+    raise InvalidRequest("The text's last token joins whatever follows it: score token ids instead.")
 
 
 def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -> dict[str, Any]:

@@ -114,6 +114,21 @@ A rollout sends thousands of prompts into one file and goes on where it was, wha
     later          acs_jupyter.Rollout("run.acs.db") reads a file and sends nothing"""
 
 
+_SCORE = """\
+    from acs_jupyter import score, logprob, choose, perplexity, distributions, next_token
+
+    score(text, top=5)                 token ids, logprobs (nats), surprisal (bits), ranks; .to_frame()
+    score([text, text])                several, in batches; score_async beside an AsyncClient
+    logprob(text, given=context)       of a continuation: .logprob, .per_token, .per_byte, .seam
+    choose(context, texts, by="token") candidates, likeliest first; by sum, token or byte
+    perplexity(texts)                  a number for a text, a frame for several
+    next_token(text)                   the whole distribution of what follows: .top(5), .entropy, .of(" a").rank
+    distributions(text)                one at each position: d[3].kl(other), .js(other), d.ranks(" a"), d.save(file)
+    result.with_ids()                  a completion's token ids, by one scoring request
+
+Every text costs its own tokens and one. The first token of a text has no score: nothing stands in front of it."""
+
+
 def _options() -> str:
     rows = [
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
@@ -131,7 +146,7 @@ def _options() -> str:
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["budget", "continue", "jobs", "options", "prompt", "result", "rollout"]
+    return ["budget", "continue", "jobs", "options", "prompt", "result", "rollout", "score"]
 
 
 def text(topic: str) -> tuple[str, bool]:
@@ -144,6 +159,7 @@ def text(topic: str) -> tuple[str, bool]:
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,
+        "score": _SCORE,
         "rollout": _ROLLOUT,
     }
     return (known[topic], True) if topic in known else ("", False)

@@ -47,7 +47,7 @@ FLOORS = [
     {"job_holds"},
     {"jobs", "widgets.job_table", "job_handle"},
     {"client", "widgets.live", "widgets.workbench"},
-    {"pump", "replay", "job_watch", "widgets.jobs", "scoring", "budget_command"},
+    {"pump", "replay", "job_watch", "widgets.jobs", "scoring", "exact_ids", "budget_command"},
     {"growing"},
     {
         "rollouts.answer",
@@ -108,7 +108,12 @@ FOREIGN_TO_PURE = {
     "sqlite3",
 }
 # Doors opened only when someone walks through them: a function's own import of a room above, with its reason in code.
-LATE = {("completion", "frames"), ("completion", "replay"), ("completion", "widgets.snapshot")}
+LATE = {
+    ("completion", "exact_ids"),
+    ("completion", "frames"),
+    ("completion", "replay"),
+    ("completion", "widgets.snapshot"),
+}
 
 
 def imports(path: Path, *, top_only: bool = False) -> set[str]:

@@ -17,6 +17,7 @@ from acs_jupyter import (
     distributions,
     errors,
     logprob,
+    next_token,
     perplexity,
     score,
     score_async,
@@ -239,3 +240,35 @@ def test_caps_are_refused_before_sending(smollm_server: Running) -> None:
         assert cap is not None
         with pytest.raises(errors.InvalidRequest, match=f"at most {cap}"):
             distributions([1] * (cap + 1), client=client)
+
+
+def test_what_follows_a_text_is_what_generating_says(smollm_server: Running) -> None:
+    with Client(smollm_server.base, smollm_server.key) as client:
+        made = client.complete("The capital of France is", max_tokens=1, temperature=0, logprobs=5)
+        after = next_token("The capital of France is", client=client)
+    told = {token.text: token.logprob for token in made.tokens[0].alternatives}
+    found = {token.text: token.logprob for token in after.top(5)}
+    assert list(found) == list(told)
+    assert list(found.values()) == pytest.approx(list(told.values()), abs=5e-4)
+
+
+def test_ids_of_a_completion(smollm_server: Running) -> None:
+    """As token prompts the ids say what the text says."""
+    with Client(smollm_server.base, smollm_server.key) as client:
+        made = client.complete("The capital of France is", max_tokens=6, temperature=0, logprobs=0)
+        ids = made.with_ids(client)
+        assert (ids.seam, ids.differs, len(ids.text)) == (True, None, len(made.tokens))
+        again = client.complete(ids.prompt, max_tokens=6, temperature=0)
+        assert again.text == made.text
+        assert ids.prompt + ids.text == [score_of.id for score_of in _all(client, made.prompt + made.text)]
+        with pytest.raises(errors.InvalidRequest, match="choice=3"):
+            made.with_ids(client, choice=3)
+        with pytest.raises(errors.InvalidRequest, match="token ids already"):
+            again.with_ids(client)
+
+
+def _all(client: Client, text: str) -> Any:
+    """Tokens of a text, the first one's id taken from where it follows another."""
+    tokens = score(text, client=client).tokens
+    [first] = score("\n" + text, client=client).tokens[1:2]
+    return [first, *tokens[1:]]
