@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .completion import Completion
-from .wire import MAX_OUTPUT_WORK, CompletionRequest, request_fields
+from .ledger.terms import worst_case as held
+from .wire import CompletionRequest, request_fields
 
 SURE = ("usage", "continuous")
 """Sources of a count that came from the server."""
-_SPECIAL = 1
-"""Tokens that a tokenizer puts in front of a text (BOS)."""
 
 
 @dataclass(frozen=True)
@@ -49,22 +48,13 @@ def worst_case(request: CompletionRequest, known: Iterable[Completion] = ()) -> 
     """The most a request can be billed.
 
     A prompt of token ids is counted. So is one that a completion in ``known`` had, if the server reported its tokens.
-    Any other text has at most a token for each byte of its UTF-8: byte-level tokenizers and those with byte fallback
-    make no more. Generated: ``prompts x n x max_tokens``.
+    The rest is the ledger's rule, which is what will be held.
     """
     limited = isinstance(request.max_tokens, int)
-    generated = (
-        request.choice_count * request.max_tokens if isinstance(request.max_tokens, int) else MAX_OUTPUT_WORK
-    )
+    worst = held(request)
     counted = _counted(request, known)
-    if counted is not None:
-        return WorstCase(counted, generated, counted=True, limited=limited)
-    special = 0 if request.add_special_tokens is False else _SPECIAL
-    bound = sum(
-        len(prompt) if isinstance(prompt, list) else len(prompt.encode()) + special
-        for prompt in request.prompts
-    )
-    return WorstCase(bound, generated, counted=False, limited=limited)
+    prompt = worst.prompt if counted is None else counted
+    return WorstCase(prompt, worst.completion, counted=counted is not None, limited=limited)
 
 
 def _counted(request: CompletionRequest, known: Iterable[Completion]) -> int | None:

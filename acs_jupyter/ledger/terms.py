@@ -34,14 +34,15 @@ class Worst:
 def worst_case(request: CompletionRequest) -> Worst:
     """The most a request can cost.
 
-    A prompt of token ids is counted. One of text is bounded by its bytes and one start token: a byte-level tokenizer
-    never makes more tokens than there are bytes. ``max_tokens`` counts for each of ``prompts * n`` choices; without
-    it the service gives one choice at most 32,000.
+    A prompt of token ids is counted. One of text is bounded by its bytes and one start token (none with
+    ``add_special_tokens=False``): tokenizers that work on bytes or fall back to them make no more. ``max_tokens``
+    counts for each of ``prompts * n`` choices; without it the service gives one choice at most 32,000.
     """
     prompts = request.prompts
     exact = all(isinstance(prompt, list) for prompt in prompts)
+    start = 0 if request.add_special_tokens is False else 1
     prompt = sum(
-        len(p) if isinstance(p, list) else len(p.encode("utf-8", "surrogatepass")) + 1 for p in prompts
+        len(p) if isinstance(p, list) else len(p.encode("utf-8", "surrogatepass")) + start for p in prompts
     )
     each = request.max_tokens
     if isinstance(each, bool) or not isinstance(each, int):

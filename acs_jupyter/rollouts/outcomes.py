@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from ..errors import ApiError, ConnectionFailed
 from ..exchange import Exchange
+from ..ledger.terms import worst_case
 from ..session import Session
-from ..wire import MAX_OUTPUT_WORK, CompletionRequest
+from ..wire import CompletionRequest
 from .flow import End
 from .packed import Packed, packed
 
@@ -27,10 +28,8 @@ def end_of(exchange: Exchange) -> End:
 
 
 def bound(request: CompletionRequest) -> int:
-    """The most tokens a request can cost. A token is a byte or more, and a start token may be added."""
-    prompt = sum(len(p) if isinstance(p, list) else len(p.encode()) + 1 for p in request.prompts)
-    most = request.max_tokens if isinstance(request.max_tokens, int) else MAX_OUTPUT_WORK
-    return prompt + request.choice_count * most
+    """The most tokens a request can cost, by the ledger's rule."""
+    return worst_case(request).total
 
 
 def results_of(exchange: Exchange, session: Session, count: int) -> list[Packed]:

@@ -5,7 +5,7 @@
  * Stop: the kernel answers a Cancel at once when it is free to. A cell that blocks the kernel cannot answer;
  * then the kernel itself is interrupted, but only while a run is still coming.
  */
-import type { AnyModel } from "@anywidget/types";
+import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import type { Event } from "./events";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
@@ -244,6 +244,23 @@ export function connect(model: AnyModel): Host {
       model.off("change:snapshot", onSnapshot);
       model.off("comm_live_update", onLost);
       listeners.clear();
+    },
+  };
+}
+
+/** What a window's module gives: one host a model, made before its first message; any number of views. */
+export function widget(draw: (host: Host, element: HTMLElement, signal: AbortSignal) => void) {
+  let host: Host | undefined;
+  const hostOf = (model: AnyModel) => (host ??= connect(model));
+  return {
+    initialize({ model }: InitializeProps) {
+      const made = hostOf(model);
+      return () => made.close();
+    },
+    render({ model, el }: RenderProps) {
+      const ended = new AbortController();
+      draw(hostOf(model), el, ended.signal);
+      return () => ended.abort();
     },
   };
 }

@@ -2,8 +2,7 @@
  * The live cell: a column a choice, a status line a run, branches beside what they left, one tooltip, one choice
  * of how texts are coloured.
  */
-import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import { connect, type Branching, type Host } from "../host";
+import { widget, type Branching, type Host } from "../host";
 import { canLeave, type Acts } from "../parts/acts";
 import { Choices, pageMemory } from "../parts/choices";
 import { describe } from "../parts/description";
@@ -188,19 +187,4 @@ function asked(host: Host, run: string): number | null {
   return typeof value === "number" ? value : null;
 }
 
-/** One host a model, made before its first message; any number of views. */
-export default () => {
-  let host: Host | undefined;
-  const hostOf = (model: AnyModel) => (host ??= connect(model));
-  return {
-    initialize({ model }: InitializeProps) {
-      const made = hostOf(model);
-      return () => made.close();
-    },
-    render({ model, el }: RenderProps) {
-      const ended = new AbortController();
-      draw(hostOf(model), el, ended.signal);
-      return () => ended.abort();
-    },
-  };
-};
+export default () => widget(draw);

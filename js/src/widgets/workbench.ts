@@ -1,8 +1,7 @@
 /**
  * The workbench: a prompt and its parameters, Run and Continue, what came of it, and the way back to everything before.
  */
-import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import { connect, LOST, type Fields, type Host, type Word } from "../host";
+import { LOST, widget, type Fields, type Host, type Word } from "../host";
 import { make, say } from "../parts/dom";
 import { Form } from "../parts/form";
 import type { Field } from "../parts/fields";
@@ -268,19 +267,4 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   });
 }
 
-/** One host a model, made before its first message; any number of views. */
-export default () => {
-  let host: Host | undefined;
-  const hostOf = (model: AnyModel) => (host ??= connect(model));
-  return {
-    initialize({ model }: InitializeProps) {
-      const made = hostOf(model);
-      return () => made.close();
-    },
-    render({ model, el }: RenderProps) {
-      const ended = new AbortController();
-      draw(hostOf(model), el, ended.signal);
-      return () => ended.abort();
-    },
-  };
-};
+export default () => widget(draw);
