@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -152,6 +152,53 @@ class RunClosed(Event, frozen=True):
     outcome: Outcome
 
 
+class Piece(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A part of a written node: tokens ``start`` to ``stop`` of another node, or, without ``node``, a text."""
+
+    node: str = ""
+    start: int = 0
+    stop: int = 0
+    text: str = ""
+
+
+class Written(Struct, frozen=True, omit_defaults=True):
+    """A node that a person made: its pieces in order. ``run`` is the run whose sampling it goes on with.
+
+    Tokens of other nodes come with their logprobs and alternatives; a text among them is one token of which nothing
+    is known. ``made_of`` names nodes it came from.
+    """
+
+    node: str
+    run: str
+    parent: str | None = None
+    pieces: tuple[Piece, ...] = ()
+    finish_reason: str | None = None
+    made_of: tuple[str, ...] = ()
+
+
+class Change(Struct, frozen=True, omit_defaults=True):
+    """A field of a node has a new value; ``node`` is ``""`` for the whole tree's. See ``arrangement.py``."""
+
+    node: str
+    field: str
+    value: Any = None
+
+
+class Revised(Event, frozen=True):
+    """A person changed the tree: nodes were written, then fields changed. One event is one step, whole or not at all.
+
+    ``kind``: ``step`` can be undone; ``view`` cannot (where somebody looked); ``undo`` takes the last step back and
+    ``redo`` does the last one taken back once more; both carry the changes that do it. ``what`` names the step.
+    ``opened`` are nodes of a run that belong to the step: undo hides them, as it hides written ones.
+    """
+
+    what: str
+    kind: Literal["step", "view", "undo", "redo"] = "step"
+    written: tuple[Written, ...] = ()
+    changes: tuple[Change, ...] = ()
+    opened: tuple[str, ...] = ()
+
+
 AnyEvent = (
     RunOpened
     | NodeOpened
@@ -164,6 +211,7 @@ AnyEvent = (
     | Spent
     | Failed
     | RunClosed
+    | Revised
 )
 
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from . import events as ev
+from .arrangement import Arrangement
 from .events import AnyEvent, Origin
 from .tree import Node, Run, check_place, node_state, run_state, shared, take_over
 from .wire import CompletionRequest
@@ -52,6 +53,7 @@ class Session:
         self.nodes: dict[str, Node] = {}
         self.runs: dict[str, Run] = {}
         self.roots: list[str] = []
+        self.arrangement = Arrangement()
         # Two lists of one length rather than pairs: nothing here for the garbage collector to walk through.
         self._times: list[float] = []
         self._events: list[AnyEvent] = []
@@ -185,11 +187,12 @@ class Session:
 
     def state(self) -> dict[str, Any]:
         """The folded state as plain values; equal to what the TypeScript reducer makes of the same log."""
-        return {
+        state = {
             "roots": list(self.roots),
             "nodes": {key: node_state(node) for key, node in self.nodes.items()},
             "runs": {key: run_state(run) for key, run in self.runs.items()},
         }
+        return {**state, "loom": self.arrangement.state()} if self.arrangement.revised else state
 
     def lines(self) -> Iterator[bytes]:
         """The log as JSON lines: a header, then one event a line with its time."""
@@ -212,15 +215,18 @@ class Session:
             raise
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Session:
+    def load(cls, path: str | os.PathLike[str], *, torn: bool = False) -> Session:
         """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none.
 
-        A run that was still open then is closed as interrupted: nothing more comes for it.
+        A run that was still open then is closed as interrupted: nothing more comes for it. ``torn``: a last line
+        without its end, which a killed writer leaves, is passed over.
         """
         session = cls()
         with Path(path).open("rb") as file:
             _check_header(file.readline(), path)
             for number, line in enumerate(file, start=2):
+                if torn and not line.endswith(b"\n"):
+                    break
                 try:
                     at, event = _entry_decoder.decode(line)
                     session._fold(at, [event])
@@ -310,6 +316,9 @@ class Session:
         }
         run.request_id = event.request_id or run.request_id
 
+    def _revised(self, at: float, event: ev.Revised) -> None:
+        self.arrangement.fold(event, self.nodes, self.roots, self.runs)
+
     def _run_closed(self, at: float, event: ev.RunClosed) -> None:
         run = self.runs[event.run]
         run.outcome = event.outcome
@@ -329,6 +338,7 @@ _FOLD: dict[type, Callable[[Session, float, Any], None]] = {
     ev.Spent: Session._spent,
     ev.Failed: Session._failed,
     ev.RunClosed: Session._run_closed,
+    ev.Revised: Session._revised,
 }
 
 _entry_decoder = msgspec.json.Decoder(tuple[float, AnyEvent])

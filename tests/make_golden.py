@@ -6,6 +6,7 @@ Run it after a change of events or session: ``python tests/make_golden.py``. Bot
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,34 @@ BRANCHES = {"branch_of_tokens": "stream_continuous_logprobs_5", "branch_of_text"
 """Runs that leave a recorded one after its second token, or go on from its end when only text is known."""
 
 
+LOOMS = {
+    "loom_of_tokens": ("stream_continuous_logprobs_5", 1),
+    "loom_of_text": ("stream_plain", 2),
+    "loom_of_echo": ("echo_logprobs_2", 3),
+    "loom_of_batch": ("batch_2_n_2", 4),
+}
+"""Sequences of changes to the tree of a recorded run, each with the seed that makes it."""
+
+
 def all_names() -> list[str]:
-    """Every golden file: the recorded answers, and branches of two of them."""
-    return sorted([*names(), *BRANCHES])
+    """Every golden file: the recorded answers, branches of two of them, and changed trees."""
+    return sorted([*names(), *BRANCHES, *LOOMS])
+
+
+def loom_events(base: str, seed: int) -> list[ev.AnyEvent]:
+    """A recorded run and fifty-five changes to its tree."""
+    from tests.support.moves import Player
+
+    session = session_of(events_of(base))
+    Player(session, seed).play(55)
+    return [event for _, event in session.log]
+
+
+def all_events(name: str) -> list[ev.AnyEvent]:
+    """The events of any golden file."""
+    if name in LOOMS:
+        return loom_events(*LOOMS[name])
+    return branch_events(BRANCHES[name]) if name in BRANCHES else events_of(name)
 
 
 def branch_events(base: str) -> list[ev.AnyEvent]:
@@ -100,7 +126,7 @@ def session_of(events: list[ev.AnyEvent]) -> Session:
 
 def golden(name: str) -> dict[str, Any]:
     """The content of one golden file."""
-    events = branch_events(BRANCHES[name]) if name in BRANCHES else events_of(name)
+    events = all_events(name)
     session = session_of(events)
     return {
         "events": msgspec.to_builtins(events),
@@ -164,4 +190,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent))
     main()

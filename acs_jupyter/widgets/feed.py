@@ -230,6 +230,10 @@ class Feed:
     def _seen(self, event: AnyEvent) -> Iterator[AnyEvent]:
         if isinstance(event, self._skip):
             return
+        if isinstance(event, ev.Revised):
+            if self.runs is None:  # a window on some runs shows them as they were
+                yield event
+            return
         if isinstance(event, ev.RunOpened) and self._grows and not self._follows(event.run):
             self._unplaced[event.run] = event  # its first node says whether it is a branch
         elif isinstance(event, ev.NodeOpened):

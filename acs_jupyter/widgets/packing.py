@@ -31,7 +31,7 @@ def pack(state: dict[str, Any], seq: int, at: float) -> str:
     nodes = {key: _node(node, strings) for key, node in state["nodes"].items()}
     packed = {
         "v": VERSION, "seq": seq, "at": at, "strings": strings.table,
-        "state": {"roots": state["roots"], "nodes": nodes, "runs": state["runs"]},
+        "state": {**state, "nodes": nodes},
     }  # fmt: skip
     return json.dumps(packed, ensure_ascii=False, separators=(",", ":"))
 

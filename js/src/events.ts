@@ -23,6 +23,41 @@ export interface Origin {
   cost?: number;
 }
 
+/** A part of a written node: tokens of another node, or, without `node`, a text. */
+export interface Piece {
+  node?: string;
+  start?: number;
+  stop?: number;
+  text?: string;
+}
+
+/** A node that a person made; `run` is the one whose sampling it goes on with. */
+export interface Written {
+  node: string;
+  run: string;
+  parent?: string | null;
+  pieces?: Piece[];
+  finish_reason?: string | null;
+  made_of?: string[];
+}
+
+/** A field of a node's arrangement, or of the whole tree's (`node` is ""), has a new value. */
+export interface Change {
+  node: string;
+  field: string;
+  value?: unknown;
+}
+
+/** A person changed the tree: nodes were written, then fields changed; see `acs_jupyter/events.py`. */
+export interface Revised {
+  type: "Revised";
+  what: string;
+  kind?: "step" | "view" | "undo" | "redo";
+  written?: Written[];
+  changes?: Change[];
+  opened?: string[];
+}
+
 export type Event =
   | { type: "RunOpened"; run: string; request: Record<string, unknown>; request_id?: string | null }
   | {
@@ -67,4 +102,5 @@ export type Event =
       request_id?: string | null;
       retryable?: boolean;
     }
-  | { type: "RunClosed"; run: string; outcome: Outcome };
+  | { type: "RunClosed"; run: string; outcome: Outcome }
+  | Revised;

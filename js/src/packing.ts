@@ -2,6 +2,7 @@
  * Reads the packed state that `acs_jupyter/widgets/packing.py` writes; the grammar stands there.
  */
 import type { Top } from "./events";
+import type { LoomState } from "./revise";
 import { emptyState, type NodeState, type RunState, type State } from "./state";
 
 export interface Snapshot {
@@ -21,7 +22,7 @@ interface Packed {
   seq: number;
   at: number;
   strings: string[];
-  state: { roots: string[]; nodes: Record<string, PackedNode>; runs: Record<string, RunState> };
+  state: { roots: string[]; nodes: Record<string, PackedNode>; runs: Record<string, RunState>; loom?: LoomState };
 }
 
 /** The state in a packed string, or `null` when there is none or another version wrote it. */
@@ -33,7 +34,15 @@ export function unpack(text: string): Snapshot | null {
   state.roots = packed.state.roots;
   for (const [id, node] of Object.entries(packed.state.nodes)) state.nodes[id] = unpackNode(node, packed.strings);
   for (const [id, run] of Object.entries(packed.state.runs)) state.runs[id] = run;
+  if (packed.state.loom !== undefined) state.loom = adopted(packed.state.loom);
   return { seq: packed.seq, at: packed.at, state };
+}
+
+/** Ids are data: a table that JSON made has a prototype. */
+function adopted(loom: LoomState): LoomState {
+  const marks = Object.create(null) as LoomState["marks"];
+  for (const [id, some] of Object.entries(loom.marks)) marks[id] = Object.assign(Object.create(null), some);
+  return { ...loom, marks };
 }
 
 function unpackNode(node: PackedNode, strings: string[]): NodeState {

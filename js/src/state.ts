@@ -5,6 +5,7 @@
  * 20,000 tokens for each token that comes would be quadratic. It must not know models or the page.
  */
 import type { Event, Origin, Outcome, Scored, Top } from "./events";
+import { revise, type LoomState } from "./revise";
 
 export interface NodeState {
   id: string;
@@ -58,6 +59,8 @@ export interface State {
   roots: string[];
   nodes: Record<string, NodeState>;
   runs: Record<string, RunState>;
+  /** How people arranged the tree; absent while nobody has. */
+  loom?: LoomState;
 }
 
 /** A state in which nothing has happened. Ids are data, so the tables have no prototype. */
@@ -140,6 +143,9 @@ export function fold(state: State, event: Event, at: number): void {
       run.closed_at = at;
       return;
     }
+    case "Revised":
+      revise(state, event);
+      return;
     default:
       event satisfies never;
   }
@@ -153,9 +159,13 @@ export function echoed(state: State, node: NodeState): number {
 
 /** The whole text from the root to the end of a node; an echoed prompt counts once. */
 export function textTo(state: State, id: string): string {
-  const node = nodeOf(state, id);
-  if (node.parent === null) return node.text;
-  return textTo(state, node.parent) + node.text.slice(echoed(state, node));
+  const texts: string[] = [];
+  for (let step: string | null = id; step !== null; ) {
+    const node = nodeOf(state, step);
+    texts.push(node.parent === null ? node.text : node.text.slice(echoed(state, node)));
+    step = node.parent; // a loop: a tree can be deeper than the stack
+  }
+  return texts.reverse().join("");
 }
 
 export function nodeOf(state: State, id: string): NodeState {

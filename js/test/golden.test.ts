@@ -25,7 +25,7 @@ function rounded(state: State): State {
 }
 
 describe("golden files", () => {
-  it("are all there", () => expect(files).toHaveLength(31));
+  it("are all there", () => expect(files).toHaveLength(35));
 
   it.each(files)("%s folds into Python's state and unpacks from Python's snapshot", (file) => {
     const golden = JSON.parse(readFileSync(new URL(file, folder), "utf8")) as {

@@ -1,0 +1,119 @@
+"""Random sequences of changes to a tree: one player for the property test and for the golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from acs_jupyter import events as ev
+from acs_jupyter import revising as rv
+from acs_jupyter.errors import InvalidRequest
+from acs_jupyter.session import Session
+from acs_jupyter.wire import CompletionRequest
+
+WORDS = ["", " a", " word", "\r\n", "Z\u0301e", "\U0001f600!", "<b>&", " \u202ex", "tail  "]
+
+
+class Player:
+    """Plays moves on a session, the same for the same seed. A move that is refused changes nothing."""
+
+    def __init__(self, session: Session, seed: int) -> None:
+        self.session = session
+        self.random = Random(seed)
+        self.count = len(session.nodes)
+        self.refused = 0
+
+    def new(self) -> str:
+        self.count += 1
+        return f"n{self.count}"
+
+    def play(self, moves: int) -> None:
+        for _ in range(moves):
+            self.move()
+
+    def move(self) -> str:
+        name = self.random.choice([name for name in MOVES for _ in range(3 if name in COMMON else 1)])
+        try:
+            event = MOVES[name](self)
+        except InvalidRequest:
+            self.refused += 1
+            return name
+        if event is not None:
+            self.session.apply([event])
+        return name
+
+    def node(self) -> str:
+        living = [node for node in self.session.nodes if not rv.is_deleted(self.session, node)]
+        return self.random.choice(living or list(self.session.nodes))
+
+    def text(self) -> str:
+        return "".join(self.random.choices(WORDS, k=3))
+
+    def grow(self) -> None:
+        session, node = self.session, rv.existing(self.session, self.node()).id
+        run, n = self.new(), self.random.choice([1, 3])
+        request = CompletionRequest(prompt=session.text_to(node), model="m", n=n, temperature=0.5)
+        opened = ev.opening(run, request, parents=[node])
+        nodes = [event.node for event in opened if isinstance(event, ev.NodeOpened)]
+        session.apply([*opened, rv.grown(nodes)])
+        for one in nodes:
+            tokens = tuple(self.random.choices(WORDS, k=4))
+            tops = tuple({token: -1.5, " no": -0.25} for token in tokens)
+            session.apply([ev.TokensArrived(one, "".join(tokens), tokens, (-1.5,) * 4, tops)])
+            session.apply([ev.Finished(one, "length")])
+        session.apply([ev.RunClosed(run, "done")])
+
+
+def _move(player: Player) -> Any:
+    parent = player.random.choice([player.node(), None])
+    children = rv.alive(player.session, parent)
+    before = player.random.choice([*children, None])
+    return rv.moved(player.session, player.node(), parent, before)
+
+
+def _mark(player: Player) -> Any:
+    fields = {
+        "tags": ["good", "\u00e9"],
+        "note": player.text(),
+        "bookmark": True,
+        "rating": player.random.choice([0, 0.5, -1]),
+        "folded": player.random.random() < 0.5,
+        "unread": True,
+        "sampling": {"temperature": 0.25, "stop": ["x"]},
+    }
+    name = player.random.choice(list(fields))
+    return rv.marked(player.session, player.node(), **{name: fields[name]})
+
+
+def _split(player: Player) -> Any:
+    node = player.node()
+    known = len(player.session.nodes[node].tokens)
+    place = {"token": player.random.randrange(max(known, 1))} if known else {"at": player.random.randrange(6)}
+    return rv.split(player.session, node, **place, make=player.new)
+
+
+def _edit(player: Player) -> Any:
+    node = player.node()
+    text = player.session.nodes[node].text
+    return rv.edited(player.session, node, text[: len(text) // 2] + player.text(), player.new)
+
+
+MOVES: dict[str, Callable[[Player], Any]] = {
+    "grow": lambda p: p.grow(),
+    "child": lambda p: rv.added(p.session, p.text(), p.node(), "g", p.new),
+    "root": lambda p: rv.added(p.session, p.text(), None, "g", p.new),
+    "sibling": lambda p: rv.beside(p.session, p.node(), p.text(), p.new),
+    "edit": _edit,
+    "split": _split,
+    "merge": lambda p: rv.merged(p.session, p.node(), p.new),
+    "move": _move,
+    "shift": lambda p: rv.shifted(p.session, p.node(), p.random.choice([-2, -1, 1])),
+    "delete": lambda p: rv.deleted(p.session, [p.node()]),
+    "mark": _mark,
+    "visit": lambda p: rv.visited(p.session, p.node()),
+    "hoist": lambda p: rv.hoisted(p.session, p.random.choice([p.node(), None])),
+    "undo": lambda p: rv.undone(p.session),
+    "redo": lambda p: rv.redone(p.session),
+}
+COMMON = {"grow", "undo", "redo", "split", "merge", "edit"}
