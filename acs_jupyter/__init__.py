@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .distribution import Distribution, Distributions
     from .errors import AcsError
     from .job_board import JobBoard
+    from .loom import Loom
     from .record import load
     from .rollouts import Rollout, rollout, rollout_async
     from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
@@ -39,6 +40,7 @@ _HOMES = {
     "Distribution": "distribution",
     "Distributions": "distribution",
     "JobBoard": "job_board",
+    "Loom": "loom",
     "Rollout": "rollouts",
     "Session": "session",
     "Token": "completion",
@@ -65,6 +67,7 @@ __all__ = [
     "Distribution",
     "Distributions",
     "JobBoard",
+    "Loom",
     "Rollout",
     "Session",
     "Token",
