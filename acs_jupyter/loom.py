@@ -54,6 +54,7 @@ class Loom:
         self._lock = threading.RLock()
         self._file: LoomFile | None = None
         self.read_only = False
+        self.notes: list[str] = []
         self.session = Session() if isinstance(source, str) or source is None else _session_of(source)
         if isinstance(source, str):
             self.new_root(source)
@@ -94,6 +95,51 @@ class Loom:
             raise InvalidRequest(f"This loom is kept in {self._file.path} already.")
         self._file = LoomFile.create(path, self.session)
         return self._file.path
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        client: Client | AsyncClient | None = None,
+        form: str | None = None,
+        **options: Any,
+    ) -> Loom:
+        """A loom from a file of another program, or a copy of our own; ``notes`` says what was dropped or repaired.
+
+        ``form``: ``socketteer``, ``obsidian``, ``basemode``, ``mikupad``, ``service``, ``jsonl``; told from the file
+        unless given. Options: ``responses`` (socketteer: a parsed backup), ``note`` and ``unescape`` (obsidian).
+        """
+        from .loom_file import read  # noqa: PLC0415  # only when a file is used
+        from .loom_formats import choosing  # noqa: PLC0415
+
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
+        if data.startswith(b'{"format": "acs-session"'):
+            return cls(read(path), client=client)
+        session, notes = choosing.read(data, form=form, **options)
+        loom = cls(session, client=client)
+        loom.notes = notes
+        return loom
+
+    def export(
+        self, path: str | os.PathLike[str], form: str = "ours", *, node: str | None = None
+    ) -> list[str]:
+        """Write a file; gives lines about what the format cannot hold.
+
+        ``form``: ``ours``, ``service``, ``socketteer``, ``obsidian``, ``basemode``, ``markdown``, ``jsonl``; a path
+        to ``node`` alone: ``text``, ``mikupad``.
+        """
+        from .loom_formats import choosing  # noqa: PLC0415  # only when a file is used
+
+        data, notes = choosing.write(self.session, form, node)
+        try:
+            Path(path).write_bytes(data)
+        except OSError as error:
+            raise InvalidRequest(f"{path} cannot be written: {error.strerror}.") from None
+        return notes
 
     @property
     def trouble(self) -> str:

@@ -1,0 +1,1 @@
+"""Looms of other programs: each format a module of its own, all through one plain tree."""
