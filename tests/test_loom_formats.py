@@ -195,7 +195,7 @@ def test_what_is_no_json_is_one_line(data: bytes) -> None:
     assert "\n" not in str(told.value)
 
 
-def test_a_tree_of_a_hundred_thousand_levels(tmp_path: Path) -> None:
+def test_a_tree_of_a_hundred_thousand_levels() -> None:
     nodes = [{"id": f"n{i}", "parent_id": f"n{i - 1}" if i else None, "text": "x"} for i in range(100_000)]
     nodes[50_000]["text"] = "</script><img src=x>"
     session, notes = choosing.read(json.dumps({"version": 1, "loom": {}, "nodes": nodes}).encode())
@@ -203,12 +203,17 @@ def test_a_tree_of_a_hundred_thousand_levels(tmp_path: Path) -> None:
     loom = Loom(session)
     assert len(loom.nodes) == 100_000
     assert len(loom.text("n99999")) == 99_999 + len("</script><img src=x>")
-    for form in ("service", "jsonl", "basemode"):
-        data, _ = choosing.write(session, form)
-        again, _ = choosing.read(data)
-        assert again.text_to("n99999") == session.text_to("n99999")
     with pytest.raises(InvalidRequest, match="deep"):
         choosing.write(session, "socketteer")
+
+
+def test_a_deep_tree_in_flat_formats() -> None:
+    nodes = [{"id": f"n{i}", "parent_id": f"n{i - 1}" if i else None, "text": f"{i} "} for i in range(3000)]
+    session, _ = choosing.read(json.dumps({"version": 1, "loom": {}, "nodes": nodes}).encode())
+    for form in ("service", "jsonl", "basemode", "obsidian"):
+        data, _ = choosing.write(session, form)
+        again, _ = choosing.read(data)
+        assert again.text_to("n2999") == session.text_to("n2999")
 
 
 def test_deep_settings_and_huge_numbers_do_no_harm(tmp_path: Path) -> None:
