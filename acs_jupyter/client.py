@@ -9,25 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import Unpack
 
 import httpx
 
 from .completion import Completion
-from .connection import Connection, made, reason_of, stream_fields, streamed_if_possible
-from .errors import AcsError, ConnectionFailed
+from .connection import LOST, NOT_SENT, Connection, Reached, Sink, made, stream_fields, streamed_if_possible
 from .events import AnyEvent
 from .exchange import Exchange
 from .jobs import AsyncJobs, Jobs
+from .parting import part, part_async
 from .session import Session
 from .streams import AsyncStream, Stream, result_of
 from .wire import Fields, Model, ModelStatus, Prompt
-
-Sink = Callable[[list[AnyEvent]], None]
-"""Takes events as they happen; a session's ``apply``, usually."""
-
-_LOST = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 
 
 class Client(Connection):
@@ -35,7 +30,9 @@ class Client(Connection):
 
     Parameters: ``base_url`` and ``api_key`` (default: ``ACS_API_BASE``, ``ACS_API_KEY``; with or without
     ``/v1``), ``model`` (default for requests that name none), ``workload`` (``interactive`` or ``batch``),
-    ``timeout`` (seconds without a byte), ``retries``, ``meter`` (see :class:`Meter`).
+    ``timeout`` (seconds without a byte), ``retries`` (how often a refused request is sent again: 0 for never),
+    ``longest_wait`` (the longest ``Retry-After``, in seconds, that is waited for; default 600, and 10 for a model that
+    is paused), ``meter`` (see :class:`Meter`).
     """
 
     def _set_up(self) -> None:
@@ -55,7 +52,7 @@ class Client(Connection):
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
-            for _ in self.drive(exchange, session.apply):
+            for _ in self.drive(exchange, self._telling(exchange, session.apply)):
                 pass
         except BaseException as error:
             error.completion = Completion(session, exchange.run)  # type: ignore[attr-defined]
@@ -67,21 +64,26 @@ class Client(Connection):
         request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
-        return Stream(self.drive(exchange, session.apply), exchange, session)
+        return Stream(self.drive(exchange, self._telling(exchange, session.apply)), exchange, session)
 
     def models(self) -> list[Model]:
         """The models the server offers, with their limits."""
+        self._check_open(self._http.is_closed)
         try:
-            return self._keep_models(self._http.get(f"{self.base_url}/models"))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = self._http.get(f"{self.base_url}/models")
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._keep_models(response)
 
     def status(self, model: str) -> ModelStatus:
         """Whether a model is warm, and if not how its start goes."""
+        url = self._status_url(model)
+        self._check_open(self._http.is_closed)
         try:
-            return self._read_status(self._http.get(self._status_url(model)))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = self._http.get(url)
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._read_status(response)
 
     def drive(self, exchange: Exchange, sink: Sink) -> Generator[list[AnyEvent], None, None]:
         """Carry one run to its end. Each batch of events goes to ``sink`` and is then yielded.
@@ -89,6 +91,7 @@ class Client(Connection):
         Closing the iterator closes the socket and ends the run as stopped. Errors end the run and are left in
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
+        self._check_open(self._http.is_closed)
         ticket = self._reserve(exchange)
         try:
             yield _told(sink, exchange.open())
@@ -105,17 +108,20 @@ class Client(Connection):
         try:
             with self._http.stream(**self._call(exchange)) as response:
                 yield exchange.head(response.status_code, response.headers)
-                for data in response.iter_bytes():
+                pieces = response.iter_bytes()
+                for data in pieces:
                     events = exchange.feed(data)
                     if events:
                         yield events
-                    if exchange.error is not None:
-                        break  # an error frame ends a stream; nothing behind it counts
+                    if exchange.error is not None or exchange.closed:
+                        break  # an error frame or [DONE] ends a stream; nothing behind it counts
+                if exchange.closed:
+                    part(response, pieces)
             yield exchange.end()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            yield exchange.unreachable(reason_of(error))
-        except _LOST as error:
-            yield exchange.lost(reason_of(error))
+        except NOT_SENT as error:
+            yield exchange.unreachable(self._reason(error))
+        except LOST as error:
+            yield exchange.lost(self._reason(error))
 
     def close(self) -> None:
         """Close all connections."""
@@ -143,7 +149,9 @@ class AsyncClient(Connection):
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
-            async with contextlib.aclosing(self.drive(exchange, session.apply)) as batches:
+            async with contextlib.aclosing(
+                self.drive(exchange, self._telling(exchange, session.apply))
+            ) as batches:
                 async for _ in batches:
                     pass
         except BaseException as error:
@@ -158,24 +166,30 @@ class AsyncClient(Connection):
         request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
-        return AsyncStream(self.drive(exchange, session.apply), exchange, session)
+        return AsyncStream(self.drive(exchange, self._telling(exchange, session.apply)), exchange, session)
 
     async def models(self) -> list[Model]:
         """The models the server offers, with their limits."""
+        self._check_open(self._http.is_closed)
         try:
-            return self._keep_models(await self._http.get(f"{self.base_url}/models"))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = await self._http.get(f"{self.base_url}/models")
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._keep_models(response)
 
     async def status(self, model: str) -> ModelStatus:
         """See :meth:`Client.status`."""
+        url = self._status_url(model)
+        self._check_open(self._http.is_closed)
         try:
-            return self._read_status(await self._http.get(self._status_url(model)))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = await self._http.get(url)
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._read_status(response)
 
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
+        self._check_open(self._http.is_closed)
         ticket = self._reserve(exchange)
         try:
             yield _told(sink, exchange.open())
@@ -193,17 +207,20 @@ class AsyncClient(Connection):
         try:
             async with self._http.stream(**self._call(exchange)) as response:
                 yield exchange.head(response.status_code, response.headers)
-                async for data in response.aiter_bytes():
+                pieces = response.aiter_bytes()
+                async for data in pieces:
                     events = exchange.feed(data)
                     if events:
                         yield events
-                    if exchange.error is not None:
-                        break  # an error frame ends a stream; nothing behind it counts
+                    if exchange.error is not None or exchange.closed:
+                        break  # an error frame or [DONE] ends a stream; nothing behind it counts
+                if exchange.closed:
+                    await part_async(pieces)
             yield exchange.end()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            yield exchange.unreachable(reason_of(error))
-        except _LOST as error:
-            yield exchange.lost(reason_of(error))
+        except NOT_SENT as error:
+            yield exchange.unreachable(self._reason(error))
+        except LOST as error:
+            yield exchange.lost(self._reason(error))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -220,7 +237,3 @@ def _told(sink: Sink, events: list[AnyEvent]) -> list[AnyEvent]:
     if events:
         sink(events)
     return events
-
-
-def _cannot_reach(error: Exception) -> AcsError:
-    return ConnectionFailed(f"The server cannot be reached ({reason_of(error)}).")

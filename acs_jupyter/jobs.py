@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from .completion import Completion
-from .connection import reason_of
+from .connection import LOST, NOT_SENT
 from .errors import ApiError, InvalidRequest, JobInterrupted
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
 from .job_record import record
 from .session import Session
+from .settings import has_utf8
 from .wire import CompletionRequest, Job, Prompt
 
 if TYPE_CHECKING:
     from .client import AsyncClient, Client
     from .connection import Connection
-
-_LOST = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 
 
 class _Board:
@@ -37,6 +37,8 @@ class _Board:
         self._requests: dict[str, CompletionRequest] = {}
         self._jobs: dict[str, Job] = {}
         self._tickets: dict[str, Any] = {}
+        self._in_doubt: dict[str, Any] = {}
+        """Holds of submissions that may have arrived, under their idempotency keys."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.base_url!r})"
@@ -52,33 +54,54 @@ class _Board:
 
     @contextmanager
     def _held(self, request: CompletionRequest, flow: Operation) -> Iterator[None]:
-        """The budget's hold while a job is submitted; it stays until the outcome is known here."""
+        """The budget's hold while a job is submitted; it stays until the outcome is known here.
+
+        A submission whose answer was lost may have arrived: its hold stays too, and is found by the next one.
+        """
         meter = self._connection.meter
-        ticket = meter.reserve(request, flow.key) if meter else None
-        kept = False
+        ticket = self._in_doubt.pop(flow.key, None) if meter else None
+        found = ticket is not None
+        if meter and not found:
+            ticket = meter.reserve(request, flow.key)
         try:
             yield
-            if flow.job is not None:
-                self._requests[flow.job.id] = request
-                self._jobs[flow.job.id] = flow.job
-                kept = flow.is_new and flow.error is None
-                if kept and meter:
-                    self._tickets[flow.job.id] = ticket
         finally:
-            if meter and not kept:
+            job = flow.job if flow.error is None else None
+            if job is not None:
+                self._requests[job.id] = request
+                self._jobs[job.id] = job
+            if meter and job is not None and (found or flow.is_new) and job.id not in self._tickets:
+                self._tickets[job.id] = ticket
+            elif meter and job is None and (found or flow.may_have_arrived):
+                self._in_doubt[flow.key] = ticket
+            elif meter:
                 meter.release(ticket)
 
     def _outcome(self, job: Job | str, *, once: bool, deadline: float | None = None) -> Outcome:
-        if deadline is not None and not deadline >= 0:
-            raise InvalidRequest(f"deadline={deadline}: expected seconds from now, 0 or more.")
-        job_id = job if isinstance(job, str) else job.id
-        known = self._jobs.get(job_id) if isinstance(job, str) else job
+        if deadline is not None and not _is_seconds(deadline):
+            raise InvalidRequest(f"deadline={deadline!r}: expected seconds from now, 0 or more.")
+        job_id = _id(job)
+        known = job if isinstance(job, Job) else self._jobs.get(job_id)
         retries = self._connection.retries if once else max(POLL_FAILURES, self._connection.retries)
-        return Outcome(_checked(job_id), job=known, once=once, deadline=deadline, retries=retries)
+        return Outcome(job_id, job=known, once=once, deadline=deadline, retries=retries)
+
+    def _read(self, ask: Ask, answer: httpx.Response) -> tuple[Mapping[str, str], bytes]:
+        """What an answer says, without a key; a result's body is a model's text and stays as it is."""
+        censor = self._connection._secret.censor
+        headers = httpx.Headers([(name, censor(value)) for name, value in answer.headers.multi_items()])
+        if answer.status_code == 200 and ask.path.endswith("/result"):
+            return headers, answer.content
+        text = answer.content.decode("utf-8", "surrogateescape")
+        return headers, censor(text).encode("utf-8", "surrogateescape")
+
+    def _say(self, flow: Flow) -> None:
+        if flow.problem is not None and flow.delay:
+            again = f"{flow.problem.code}: asking again in {flow.delay:.0f} s"
+            self._connection._say(again, flow.delay)
 
     def _told(self, flow: Operation) -> Job:
         if flow.error is not None:
-            raise flow.error
+            raise self._connection._worded(flow.error)
         assert flow.job is not None
         self._jobs[flow.job.id] = flow.job
         return flow.job
@@ -89,7 +112,7 @@ class _Board:
         if error is not None:
             if meter and isinstance(error, ApiError) and not isinstance(error, JobInterrupted):
                 self._release(job_id, error)
-            raise error
+            raise self._connection._worded(error)
         assert flow.answer is not None
         completion = record(
             job_id,
@@ -164,7 +187,9 @@ class Jobs(_Board):
 
     def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
+        self._connection._check_open(http.is_closed)
         while True:
+            self._say(flow)
             if flow.delay:
                 time.sleep(flow.delay)
             ask = flow.ask()
@@ -172,10 +197,12 @@ class Jobs(_Board):
                 return
             try:
                 answer = http.request(ask.method, base + ask.path, **_sent(ask))
-            except _LOST as error:
-                flow.lost(reason_of(error))
+            except NOT_SENT as error:
+                flow.lost(self._connection._reason(error), sent=False)
+            except LOST as error:
+                flow.lost(self._connection._reason(error))
             else:
-                flow.answered(answer.status_code, answer.headers, answer.content)
+                flow.answered(answer.status_code, *self._read(ask, answer))
 
 
 class AsyncJobs(_Board):
@@ -223,7 +250,9 @@ class AsyncJobs(_Board):
 
     async def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
+        self._connection._check_open(http.is_closed)
         while True:
+            self._say(flow)
             if flow.delay:
                 await asyncio.sleep(flow.delay)
             ask = flow.ask()
@@ -231,20 +260,23 @@ class AsyncJobs(_Board):
                 return
             try:
                 answer = await http.request(ask.method, base + ask.path, **_sent(ask))
-            except _LOST as error:
-                flow.lost(reason_of(error))
+            except NOT_SENT as error:
+                flow.lost(self._connection._reason(error), sent=False)
+            except LOST as error:
+                flow.lost(self._connection._reason(error))
             else:
-                flow.answered(answer.status_code, answer.headers, answer.content)
+                flow.answered(answer.status_code, *self._read(ask, answer))
 
 
-def _id(job: Job | str) -> str:
-    return _checked(job if isinstance(job, str) else job.id)
-
-
-def _checked(job_id: str) -> str:
-    if not job_id or job_id in (".", ".."):
+def _id(job: object) -> str:
+    job_id = job.id if isinstance(job, Job) else job
+    if not isinstance(job_id, str) or not job_id or job_id in (".", "..") or not has_utf8(job_id):
         raise InvalidRequest(f"job={job_id!r} is not a job's id.")
     return job_id
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0
 
 
 def _sent(ask: Ask) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Owns what an answer means. It must not know where bytes come from, nor what a se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from .events import (
@@ -17,9 +18,12 @@ from .events import (
     TokensArrived,
     node_of,
 )
+from .failures import unchanged
 from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")
+MOST_TOKENS = 2**53
+"""No answer has so many; the number fits every reader of JSON."""
 
 
 class Strainer(Protocol):
@@ -40,8 +44,16 @@ class Reader:
     (the last :class:`Spent`).
     """
 
-    def __init__(self, run: str, request: CompletionRequest, *, parents: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        run: str,
+        request: CompletionRequest,
+        *,
+        parents: list[str] | None = None,
+        redact: Callable[[str], str] = unchanged,
+    ) -> None:
         self.run = run
+        self._redact = redact
         self._fan_out = request.fan_out
         self._prompts = parents or [f"{run}.p{i}" for i in range(request.prompt_count)]
         self._nodes = [node_of(run, index) for index in range(request.choice_count)]
@@ -61,12 +73,13 @@ class Reader:
         """Append the events of one stream chunk to ``events``. Raises ``IndexError`` on a choice nobody asked for."""
         if not self._served:
             self._served = True
-            events.append(Served(self.run, answer.model or None, answer.id or None))
+            checkpoint, own = self._redact(answer.model) or None, self._redact(answer.id) or None
+            events.append(Served(self.run, checkpoint, own))
         choices = answer.choices or ()
         for choice in choices:
             self._read_choice(choice, events)
         usage = answer.usage
-        if usage is None:
+        if usage is None or not _is_count(usage):
             return
         # A chunk of one choice counts for that choice; anything else for the whole answer.
         self.usage = (
@@ -77,7 +90,7 @@ class Reader:
     def read_body(self, answer: Answer, events: list[AnyEvent]) -> None:
         """Append the events of a whole JSON body; its usage is final."""
         usage, answer.usage = answer.usage, None
-        if usage is not None:
+        if usage is not None and _is_count(usage):
             self.usage = self._total(usage, "usage")  # known even if what follows cannot be read
         try:
             self.read(answer, events)
@@ -129,6 +142,11 @@ class Reader:
 
     def _total(self, usage: Usage, source: str) -> Spent:
         return Spent(self.run, max(0, usage.prompt_tokens), max(0, usage.completion_tokens), source)
+
+
+def _is_count(usage: Usage) -> bool:
+    """Whether a usage can be one; what cannot is taken as not told."""
+    return usage.prompt_tokens < MOST_TOKENS and usage.completion_tokens < MOST_TOKENS
 
 
 def _fitted(values: tuple[T | None, ...], count: int) -> tuple[T | None, ...]:

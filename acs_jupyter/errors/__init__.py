@@ -2,6 +2,7 @@
 
     AcsError
     |-- NotConfigured            no base URL or no key: nothing was sent
+    |-- ClientClosed            used after close(): nothing was sent
     |-- InvalidRequest           refused before sending: a field, its value, its bound
     |-- BudgetRefused            the local budget would be exceeded: nothing was sent
     |-- ConnectionFailed         no answer at all
@@ -32,6 +33,7 @@ from .base import (
     AcsError,
     ApiError,
     BudgetRefused,
+    ClientClosed,
     ConnectionFailed,
     Interrupted,
     InvalidRequest,
@@ -111,6 +113,7 @@ __all__ = [
     "BudgetRefused",
     "ChatCompletionsUnsupported",
     "CircuitOpen",
+    "ClientClosed",
     "ColdBoot",
     "Conflict",
     "ConnectionFailed",
