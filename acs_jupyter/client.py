@@ -47,6 +47,11 @@ class Client(Connection):
         It is streamed inside where the contract allows, so that interrupting it keeps what came
         (``stream=False`` asks for one JSON body). Raises :class:`AcsError`. Whatever exception ends the run, a
         ``KeyboardInterrupt`` too, has what came as its ``completion``.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
         """
         request = self.request(prompt, **streamed_if_possible({**fields}))
         session = session if session is not None else Session()
@@ -60,7 +65,13 @@ class Client(Connection):
         return result_of(exchange, session)
 
     def stream(self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]) -> Stream:
-        """Send a request and iterate over its tokens as they arrive; see :class:`Stream`."""
+        """Send a request and iterate over its tokens as they arrive; see :class:`Stream`.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
+        """
         request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
@@ -144,7 +155,13 @@ class AsyncClient(Connection):
     async def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
     ) -> Completion:
-        """See :meth:`Client.complete`. Cancelling the task closes the socket and ends the run as stopped."""
+        """See :meth:`Client.complete`. Cancelling the task closes the socket and ends the run as stopped.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
+        """
         request = self.request(prompt, **streamed_if_possible({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
@@ -162,7 +179,13 @@ class AsyncClient(Connection):
     def stream(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
     ) -> AsyncStream:
-        """See :meth:`Client.stream`."""
+        """See :meth:`Client.stream`.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
+        """
         request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)

@@ -23,11 +23,11 @@ from .errors import AcsError, ClientClosed, ConnectionFailed, InvalidRequest, No
 from .events import AnyEvent, Waited
 from .exchange import Exchange
 from .failures import error_from_body
+from .plain import has_utf8
 from .secret import Secret
 from .settings import (
     LOOPBACK,
     address_of,
-    has_utf8,
     names_of,
     normal_base,
     seconds,

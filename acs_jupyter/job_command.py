@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
         _failed(error, args.json)
         return next(code for kind, code in CODES if isinstance(error, kind))
     except KeyboardInterrupt:
-        print("acs-jupyter: stopped waiting; the job goes on.", file=sys.stderr)
+        again = "run the same command again" if args.action == "run" else "ask again"
+        print(f"acs-jupyter: stopped waiting; the job goes on. To wait for it, {again}.", file=sys.stderr)
         return 3
     except BrokenPipeError:  # whoever read the output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

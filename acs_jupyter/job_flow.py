@@ -48,6 +48,7 @@ from .job_terms import (
     retyped,
 )
 from .lenient import decode_answer, decode_job
+from .plain import has_utf8
 from .retrying import bound
 from .wire import Answer, CompletionRequest, Job
 
@@ -325,9 +326,15 @@ def submission(request: CompletionRequest, key: str | None, tag: str | None, **o
     problem = beyond_job(request) or job_too_large(len(body))
     if problem:
         raise InvalidRequest(problem)
+    if tag is not None and not (isinstance(tag, str) and has_utf8(tag)):
+        raise InvalidRequest(f"tag={tag!r}: expected a text.")
     if key is None:
         key = idempotency_key(request, tag)
-    elif not 1 <= len(key) <= 128 or not all("!" <= letter <= "~" for letter in key):
+    elif (
+        not isinstance(key, str)
+        or not 1 <= len(key) <= 128
+        or not all("!" <= letter <= "~" for letter in key)
+    ):
         raise InvalidRequest(f"idempotency_key={key!r}: expected 1 to 128 visible ASCII characters.")
     headers = {"content-type": "application/json", wire.IDEMPOTENCY_KEY: key}
     return Operation(Ask("POST", PATH, headers, body), **options)

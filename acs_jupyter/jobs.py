@@ -20,8 +20,8 @@ from .connection import LOST, NOT_SENT
 from .errors import ApiError, InvalidRequest, JobInterrupted
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
 from .job_record import record
+from .plain import has_utf8
 from .session import Session
-from .settings import has_utf8
 from .wire import CompletionRequest, Job, Prompt
 
 if TYPE_CHECKING:

@@ -105,8 +105,3 @@ def workload_of(value: object) -> str:
     if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
         raise NotConfigured(f"workload={value!r}: expected 'interactive' or 'batch'.", advice="")
     return value
-
-
-def has_utf8(text: str) -> bool:
-    """Whether a text can be sent: half of a surrogate pair cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -25,6 +25,7 @@ FLOORS = [
         "vocabulary",
         "parting",
     },
+    {"plain"},
     {
         "checks",
         "failures",
@@ -62,6 +63,7 @@ PURE = {
     "session",
     "exchange",
     "form",
+    "plain",
     "lenient",
     "retrying",
     "completion",

@@ -83,7 +83,10 @@ class JobInterrupted(ServerFailure):
     code = "job_interrupted"
     status = 503
     can_retry = False
-    advice = "It may have been billed: give the operator job id and request id before you submit it anew."
+    advice = (
+        "It may have been billed: give the operator job id and request id before you submit it anew (with tag=, since "
+        "the same request finds this job again)."
+    )
 
 
 class JobResultTooLarge(ServerFailure):

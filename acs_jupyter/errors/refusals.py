@@ -182,7 +182,7 @@ class JobCancelled(Conflict):
     """The job was cancelled; it has no result."""
 
     code = "job_cancelled"
-    advice = "Submit it under another idempotency key (or tag=) to run it after all."
+    advice = "To run it after all, submit it with tag= (any new text) or another idempotency key."
 
 
 class HarvestNotCancellable(Conflict):
@@ -236,7 +236,7 @@ class QueueFull(TooManyRequests):
     """Too many requests of this key are active and waiting."""
 
     code = "queue_full"
-    advice = "Keep at most 16 requests in flight."
+    advice = "Keep fewer requests in flight."
 
 
 class JobLimitReached(TooManyRequests):
@@ -258,7 +258,7 @@ class RateLimited(TooManyRequests):
     """Too many requests started within a minute."""
 
     code = "rate_limited"
-    advice = "Start fewer than 600 requests a minute."
+    advice = "Start fewer requests a minute."
 
 
 class ActivationQuotaExceeded(TooManyRequests):
