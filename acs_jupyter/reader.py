@@ -23,7 +23,7 @@ from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")
 MOST_TOKENS = 2**53
-"""No answer has so many; the number fits every reader of JSON."""
+"""No answer has more: a usage that says so is taken as not told."""
 
 
 class Strainer(Protocol):
@@ -79,7 +79,7 @@ class Reader:
         for choice in choices:
             self._read_choice(choice, events)
         usage = answer.usage
-        if usage is None or not _is_count(usage):
+        if usage is None or usage.prompt_tokens > MOST_TOKENS or usage.completion_tokens > MOST_TOKENS:
             return
         # A chunk of one choice counts for that choice; anything else for the whole answer.
         self.usage = (
@@ -90,7 +90,7 @@ class Reader:
     def read_body(self, answer: Answer, events: list[AnyEvent]) -> None:
         """Append the events of a whole JSON body; its usage is final."""
         usage, answer.usage = answer.usage, None
-        if usage is not None and _is_count(usage):
+        if usage is not None and max(usage.prompt_tokens, usage.completion_tokens) <= MOST_TOKENS:
             self.usage = self._total(usage, "usage")  # known even if what follows cannot be read
         try:
             self.read(answer, events)
@@ -142,11 +142,6 @@ class Reader:
 
     def _total(self, usage: Usage, source: str) -> Spent:
         return Spent(self.run, max(0, usage.prompt_tokens), max(0, usage.completion_tokens), source)
-
-
-def _is_count(usage: Usage) -> bool:
-    """Whether a usage can be one; what cannot is taken as not told."""
-    return usage.prompt_tokens < MOST_TOKENS and usage.completion_tokens < MOST_TOKENS
 
 
 def _fitted(values: tuple[T | None, ...], count: int) -> tuple[T | None, ...]:
