@@ -49,7 +49,7 @@ from .job_terms import (
 )
 from .lenient import decode_answer, decode_job
 from .plain import has_utf8
-from .retrying import bound
+from .retrying import LONGEST_WAIT, bound
 from .wire import Answer, CompletionRequest, Job
 
 ASK_TIMEOUT = 60.0
@@ -136,11 +136,14 @@ class Flow:
         self._failures += 1
         self.problem = problem
         told = getattr(problem, "retry_after", None)
-        if self._failures > self._retries or (told is not None and told > bound(problem)):
+        if self._failures > self._retries or (told is not None and told > self._longest_wait(problem)):
             self._end(problem)
         else:
             longest = min(30.0, 0.5 * 2 ** (self._failures - 1))
             self._wait(longest * (1 - 0.25 * random.random()) if told is None else told)
+
+    def _longest_wait(self, problem: AcsError) -> float:
+        return bound(problem)
 
     def _went_well(self) -> None:
         self._failures, self.problem = 0, None
@@ -250,6 +253,9 @@ class Outcome(Flow):
     def _question(self) -> Ask:
         path = path_of(self._id)
         return Ask("GET", path + "/result" if self._asking_result else path)
+
+    def _longest_wait(self, problem: AcsError) -> float:
+        return LONGEST_WAIT  # who waits for a job has asked to wait
 
     def _result(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         if status == 202:

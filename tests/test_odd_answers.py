@@ -234,6 +234,7 @@ GUESSED = ("estimate", 1, 1)
         (raw_body(usage=b'{"prompt_tokens":null,"completion_tokens":2}'), " hi", GUESSED),
         (raw_body(usage=b'{"prompt_tokens":3,"completion_tokens":' + b"9" * 30 + b"}"), " hi", GUESSED),
         (raw_body(usage=b'"x"'), " hi", GUESSED),
+        (raw_body(usage=b'{"prompt_tokens":-3000,"completion_tokens":-5}'), " hi", GUESSED),
         (raw_body(more=b',"created":1.5'), " hi", WHOLE),
         (raw_body(more=b',"system_fingerprint":7,"request_id":[]'), " hi", WHOLE),
         (raw_body(text=b'"\\ud800 hi"'), "� hi", WHOLE),
