@@ -17,29 +17,39 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .budget_view import BudgetMeter
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
     from .distribution import Distribution, Distributions
     from .errors import AcsError
+    from .job_board import JobBoard
     from .record import load
+    from .rollouts import Rollout, rollout, rollout_async
     from .scoring import choose, distributions, logprob, perplexity, score, score_async
     from .session import Session
+    from .workbench import Workbench
 
 _HOMES = {
     "AcsError": "errors",
     "AsyncClient": "client",
+    "BudgetMeter": "budget_view",
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
     "Distribution": "distribution",
     "Distributions": "distribution",
+    "JobBoard": "job_board",
+    "Rollout": "rollouts",
     "Session": "session",
     "Token": "completion",
+    "Workbench": "workbench",
     "choose": "scoring",
     "distributions": "scoring",
     "load": "record",
     "logprob": "scoring",
     "perplexity": "scoring",
+    "rollout": "rollouts",
+    "rollout_async": "rollouts",
     "score": "scoring",
     "score_async": "scoring",
 }
@@ -47,13 +57,17 @@ _HOMES = {
 __all__ = [
     "AcsError",
     "AsyncClient",
+    "BudgetMeter",
     "Choice",
     "Client",
     "Completion",
     "Distribution",
     "Distributions",
+    "JobBoard",
+    "Rollout",
     "Session",
     "Token",
+    "Workbench",
     "__version__",
     "choose",
     "distributions",
@@ -61,6 +75,8 @@ __all__ = [
     "load_ipython_extension",
     "logprob",
     "perplexity",
+    "rollout",
+    "rollout_async",
     "score",
     "score_async",
     "unload_ipython_extension",

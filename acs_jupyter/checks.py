@@ -11,7 +11,7 @@ import json
 import math
 import re
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -29,6 +29,12 @@ from .wire import (
     Unchecked,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST_NAME = 80
+"""Characters of a field's name that are compared with those there are, and repeated."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _decoder = msgspec.json.Decoder(CompletionRequest)
 
 
@@ -50,10 +56,17 @@ def build_request(fields: dict[str, Any]) -> CompletionRequest:
         request = msgspec.convert(given, CompletionRequest)
     except msgspec.ValidationError as error:
         raise InvalidRequest(explain(str(error), given)) from None
+    except OverflowError:
+        raise InvalidRequest(_too_large(given)) from None
     problem = broken_rule(request) or _refused_by_engine(request)
     if problem:
         raise InvalidRequest(problem)
     return request
+
+
+def _too_large(given: dict[str, Any]) -> str:
+    large = [name for name, value in given.items() if isinstance(value, int) and abs(value) >= 2**64]
+    return f"{', '.join(large) or 'prompt'}: a number is out of every range."
 
 
 def _refused_by_engine(request: CompletionRequest) -> str | None:
@@ -91,9 +104,10 @@ def parse_request(body: bytes) -> CompletionRequest:
     try:
         request = _decoder.decode(body)
     except msgspec.ValidationError as error:
+        # The decoder judges while it reads, so what is behind a wrong field may be no JSON at all: that comes first.
         raise BadRequest(explain(str(error), _loose(body))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _not_json(body) from None
+        raise _no_form(_loose(body)) from None
     problem = broken_rule(request)
     if problem:
         raise BadRequest(problem)
@@ -144,6 +158,8 @@ def unknown_field(name: str) -> str:
     """The sentence for a field the contract does not have, with the nearest one it has."""
     if name in _TOLD:
         return f"Unknown field '{name}'; {_TOLD[name]}."
+    if len(name) > _LONGEST_NAME:
+        return f"Unknown field '{name[:_LONGEST_NAME]}…' of {len(name)} characters."
     return f"Unknown field '{name}'.{_suggestion(name, REQUEST_FIELDS)}"
 
 
@@ -184,7 +200,7 @@ def explain(problem: str, given: Any) -> str:
         if not path:
             return unknown_field(name)
         known = StreamOptions.__struct_fields__ if path == "stream_options" else ()
-        return f"Unknown field '{name}' in {path}.{_suggestion(name, known)}"
+        return f"Unknown field '{_short(name)}' in {_short(path)}.{_suggestion(_short(name), known)}"
     if "missing required field" in problem:
         return "prompt is missing."
     rule = problem.split(" - at ", maxsplit=1)[0].replace("`", "")
@@ -275,23 +291,49 @@ def _job_work(request: CompletionRequest) -> str | None:
     )
 
 
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
+
+
 def _loose(body: bytes) -> Any:
+    """The value of a body as Python's reader has it, which takes NaN, Infinity and lone surrogates too.
+
+    Raises :class:`BadJson` with the place of the fault.
+    """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+        return json.loads(body.decode("utf-8"))  # of bytes it would guess the encoding
+    except UnicodeDecodeError as problem:
+        why = f"byte {problem.start} ({body[problem.start]:#04x}) is no UTF-8"
+    except json.JSONDecodeError as problem:
+        fault = "a byte order mark" if problem.doc.startswith("\ufeff") else problem.msg.partition(" (")[0]
+        why = f"{fault} at line {problem.lineno}, column {problem.colno}" if body.strip() else "it is empty"
+    except ValueError:
+        return None  # a number of more digits than Python reads
+    except RecursionError:
+        why = "it is nested too deeply"
+    raise BadJson(f"The body is not valid JSON in UTF-8: {why}.")
 
 
-def _not_json(body: bytes) -> BadRequest:
+def _no_form(value: Any) -> BadRequest:
     # NaN and Infinity pass Python's reader, as they do the service's: then a bound is broken, not the JSON.
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return BadJson("The body is not valid JSON in UTF-8.")
     for name, item in value.items() if isinstance(value, dict) else ():
         if isinstance(item, float) and not math.isfinite(item):
-            return BadRequest(f"{name}={item}: not a finite number.")
+            return BadRequest(f"{_short(name)}={item}: not a finite number.")
+        found = next((found for found in map(_SURROGATE.search, _texts([name, item])) if found), None)
+        if found:
+            where = f"{ascii(_short(name))[1:-1]} holds a lone surrogate (U+{ord(found[0]):04X})"
+            return BadRequest(f"{where} at character {found.start()}; it has no UTF-8 form.")
     return BadRequest("The body holds a value JSON has no form for.")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        yield from _texts([*value, *value.values()])
 
 
 def _shown(given: Any, path: str) -> str:

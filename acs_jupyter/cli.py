@@ -7,6 +7,7 @@ A command is one function that adds its arguments and names what runs; later one
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, NoReturn
@@ -23,7 +24,7 @@ _BUDGET_HELP = "tokens a month; 0 or none for no limit"
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         # One line, without the usage text.
-        print(f"{self.prog}: {message}", file=sys.stderr)
+        print(f"{self.prog}: {_without_keys(message)}", file=sys.stderr)
         raise SystemExit(2)
 
 
@@ -34,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for add in COMMANDS:
         add(commands)
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.error(f"name a COMMAND: {', '.join(commands.choices)}; --help tells what each does")
     args = parser.parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
     return run(args)
@@ -88,8 +91,10 @@ def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "jobs",
         help="submit, find and read completion jobs",
-        epilog="Exit codes: 0 the job succeeded (or the question was answered), 1 it failed or could not be asked, "
-        "2 bad input, 3 it has not ended yet, 4 it was cancelled, 5 it was interrupted, 6 its content is gone.",
+        epilog="Exit codes: 0 the job succeeded (or the question was answered), 1 it failed or was refused, "
+        "2 bad input, 3 it has not ended yet, 4 it was cancelled, 5 it was interrupted (and is not run again by "
+        "itself), 6 its content is gone, 7 the server could not be asked: the same command again is safe, 8 the "
+        "idempotency key belongs to another request, 9 the local budget refused it.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
     run = actions.add_parser(
@@ -106,10 +111,12 @@ def _add_jobs(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     run.add_argument("--idempotency-key", metavar="KEY", help="default: made from the request's content")
     run.add_argument("--tag", help="sets jobs with equal requests apart")
-    run.add_argument("--deadline", type=_rate, metavar="SECONDS", help="stop waiting; the job goes on")
+    run.add_argument("--deadline", type=_rate, metavar="SECONDS", help="stop after this; the job goes on")
     for name, what in (("show", "how a job stands"), ("result", "what a job gave"), ("cancel", "end a job")):
         action = actions.add_parser(name, help=what, epilog=parser.epilog)
         action.add_argument("id", metavar="ID")
+    listed = actions.add_parser("list", help="the jobs submitted from this machine", epilog=parser.epilog)
+    listed.add_argument("--all", action="store_true", help="of all keys and servers, as last known")
     for action in actions.choices.values():
         action.add_argument("--json", action="store_true", help="print one JSON object")
     reconcile = actions.add_parser(
@@ -131,6 +138,7 @@ def _limit_arguments(parser: argparse.ArgumentParser) -> None:
         ("reads", _whole, 60, "model lists a minute; 0 for no limit"),
         ("window", _rate, 840.0, "seconds an answer without streaming may take; 0 for no limit"),
         ("window-tokens", _whole, 15_600, "max_tokens that fit in it; 0 for no limit"),
+        ("body-wait", _rate, 60.0, "seconds without a byte of a request's body; 0 for no limit"),
     )
     for name, kind, default, what in numbers:
         words = f"{what} (default: %(default)g)"
@@ -149,6 +157,14 @@ def _data_argument(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="keys, usage and jobs (default: ACS_LOCAL_DATA, else your data folder, and jobs in memory)",
     )
+
+
+def _add_budget(commands: argparse._SubParsersAction[_Parser]) -> None:
+    from .budget_command import add_arguments
+
+    parser = commands.add_parser("budget", help="what was spent, held and is left; limits, export")
+    add_arguments(parser)
+    parser.set_defaults(run=_ledger)
 
 
 def _add_strip(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -240,13 +256,20 @@ def _jobs(args: argparse.Namespace) -> int:
 
 
 def _reconcile(args: argparse.Namespace) -> int:
-    from .local.job_store import StoreBusy, reconcile
+    from .local.job_store import StoreBusy
+    from .local.reconcile import reconcile
 
     try:
-        print(f"{reconcile(args.data, args.id, charge=not args.release)} settled")
+        print(reconcile(args.data, args.id, charge=not args.release))
     except StoreBusy as problem:
         return _refused(problem)
     return 0
+
+
+def _ledger(args: argparse.Namespace) -> int:
+    from .budget_command import in_shell
+
+    return in_shell(args)
 
 
 def _strip(args: argparse.Namespace) -> int:
@@ -261,8 +284,13 @@ def _strip(args: argparse.Namespace) -> int:
 
 
 def _refused(problem: Exception) -> int:
-    print(f"acs-jupyter: {problem}", file=sys.stderr)
+    print(f"acs-jupyter: {_without_keys(str(problem))}", file=sys.stderr)
     return 2
+
+
+def _without_keys(text: str) -> str:
+    # Messages name what was given, and a key is easily given in the wrong place.
+    return re.sub(r"acs-bm-(\w{8})-[\w-]+", r"acs-bm-\1-…", text)
 
 
 def _port(text: str) -> int:
@@ -279,7 +307,7 @@ def _positive(text: str) -> int:
 
 def _whole(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 15:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 999999999999999")
     return int(text)
 
 
@@ -297,4 +325,4 @@ def _rate(text: str) -> float:
     return value
 
 
-COMMANDS = (_add_serve, _add_keys, _add_jobs, _add_strip, _add_demo)
+COMMANDS = (_add_serve, _add_keys, _add_jobs, _add_budget, _add_strip, _add_demo)

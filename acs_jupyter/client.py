@@ -1,6 +1,6 @@
 """Two clients, sync and async, that carry bytes; everything they carry is decided in ``exchange.py``.
 
-Owns the connection (httpx) and the moment at which a meter is asked. It must not know the ledger behind the
+Owns the connection (httpx) and the moments at which a meter is asked and told. It must not know the ledger behind the
 meter, nor sessions beyond handing them events.
 """
 
@@ -32,7 +32,8 @@ class Client(Connection):
     ``/v1``), ``model`` (default for requests that name none), ``workload`` (``interactive`` or ``batch``),
     ``timeout`` (seconds without a byte), ``retries`` (how often a refused request is sent again: 0 for never),
     ``longest_wait`` (the longest ``Retry-After``, in seconds, that is waited for; default 600, and 10 for a model that
-    is paused), ``meter`` (see :class:`Meter`).
+    is paused), ``meter`` (see :class:`Meter`; by default the machine's
+    budget ledger, ``None`` for none).
     """
 
     def _set_up(self) -> None:
@@ -103,17 +104,18 @@ class Client(Connection):
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
         self._check_open(self._http.is_closed)
-        ticket = self._reserve(exchange)
+        self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 for events in self._attempt(exchange):
+                    self._watch(exchange)
                     yield _told(sink, events)
                 if exchange.delay is not None:
                     time.sleep(exchange.delay)
         finally:
             _told(sink, exchange.stop())
-            self._settle(exchange, ticket)
+            self.settle(exchange)
 
     def _attempt(self, exchange: Exchange) -> Iterator[list[AnyEvent]]:
         try:
@@ -213,18 +215,19 @@ class AsyncClient(Connection):
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
         self._check_open(self._http.is_closed)
-        ticket = self._reserve(exchange)
+        self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 async with contextlib.aclosing(self._attempt(exchange)) as attempt:
                     async for events in attempt:
+                        self._watch(exchange)
                         yield _told(sink, events)
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)
         finally:
             _told(sink, exchange.stop())
-            self._settle(exchange, ticket)
+            self.settle(exchange)
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         try:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from .events import Scored
+from .branching import branches_of, origin_of, source_of
+from .events import Origin, Scored
 from .session import Node, Run, Session
 from .wire import CLAMPED, Clamp, Usage, parse_clamp
 
@@ -109,6 +110,16 @@ class Choice:
         self._node = node
 
     @property
+    def session(self) -> Session:
+        """The session it belongs to."""
+        return self._session
+
+    @property
+    def node(self) -> str:
+        """Its node in the session's tree."""
+        return self._node.id
+
+    @property
     def index(self) -> int:
         """Position in the answer: prompt-major, then by sample."""
         return self._node.choice or 0
@@ -128,7 +139,8 @@ class Choice:
     def tokens(self) -> list[Token]:
         """The tokens, when log-probabilities were asked for; else empty: text alone does not tell them."""
         node = self._node
-        rows = zip(node.tokens, node.logprobs, node.top, strict=True)
+        # Not strict: while a run goes on, another thread may be between the three.
+        rows = zip(node.tokens, node.logprobs, node.top, strict=False)
         return [Token(i, text, logprob, top, self.index) for i, (text, logprob, top) in enumerate(rows)]
 
     @property
@@ -140,6 +152,17 @@ class Choice:
         asked = request.get("prompt_logprobs")
         top = asked if isinstance(asked, int) and asked >= 0 else MOST_RANKS
         return [_prompt_token(i, entries, top) for i, entries in enumerate(scores or ()) if entries]
+
+    @property
+    def kept(self) -> int:
+        """How many of the tokens a branch took over from the text that it left; 0 when it is none."""
+        return self._node.kept
+
+    @property
+    def kept_text(self) -> str:
+        """The text that a branch began with, which the model did not generate in this run; ``""`` for others."""
+        node = self._node
+        return "".join(node.tokens[: node.kept]) or (node.origin.text if node.origin else "")
 
     @property
     def logprob(self) -> float | None:
@@ -263,6 +286,22 @@ class Completion:
         """Seconds from sending to the first text."""
         run = self._run
         return None if run.first_token_at is None else run.first_token_at - run.opened_at
+
+    @property
+    def branches(self) -> list[Completion]:
+        """What was branched from this completion, in the order in which it was begun; each can have its own."""
+        return [Completion(self.session, run) for run in branches_of(self.session, self.run)]
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where a branch left its source: node, kept tokens, text put in place; ``None`` when it is no branch."""
+        return origin_of(self.session, self.run)
+
+    @property
+    def source(self) -> Completion | None:
+        """What a branch was branched from; ``None`` when it is no branch."""
+        run = source_of(self.session, self.run)
+        return None if run is None else Completion(self.session, run)
 
     def replay(self, client: Any = None) -> Replay:
         """Send the same request again and say whether it gives the same; see :mod:`acs_jupyter.replay`."""

@@ -1,7 +1,7 @@
 """Where a client sends, as whom, and which request its arguments make.
 
 Owns base URL, key, default model, limits already learnt, the words for a wait, and the budget's interface. It must not
-open sockets.
+open sockets, and of the ledger it knows only that it is what is asked by default.
 The key stands in the headers given to httpx and nowhere else: not in a ``repr``, a message or an event.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Generator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -68,6 +68,33 @@ class Meter(Protocol):
         """Give the hold back: nothing was spent."""
 
 
+@runtime_checkable
+class Ledgered(Meter, Protocol):
+    """A meter that wants to know more than beginnings and ends."""
+
+    def running(self, ticket: Any, prompt_tokens: int, completion_tokens: int) -> None:
+        """What a stream has used by now."""
+
+    def note(
+        self, ticket: Any, *, request_id: str | None, headers: Mapping[str, str], error: AcsError | None
+    ) -> None:
+        """What the answer said, told before the end: its id, the headers that are kept, how it failed."""
+
+    def reserve_job(self, request: CompletionRequest, key: str, *, anew: bool = False) -> Any:
+        """Hold a job's worst case, or find what is known of this idempotency key.
+
+        The ticket's ``found``: it was there before, ``settled``: and has ended. ``anew``: hold whatever is known,
+        without asking whether it fits, for work that has begun. ``prompt_guess`` and ``completion_most`` of a ticket
+        are what an estimate is made of.
+        """
+
+    def name_job(self, ticket: Any, job: str) -> None:
+        """The submission has become this job; its hold stays when this process ends."""
+
+    def job(self, job: str) -> Any:
+        """The ticket of a job that is held, from whichever process, or ``None``."""
+
+
 class Connection:
     """What both clients share: where to send, as whom, and how a request is made."""
 
@@ -81,7 +108,7 @@ class Connection:
         timeout: float = READ_TIMEOUT,
         retries: int = 3,
         longest_wait: float | None = None,
-        meter: Meter | None = None,
+        meter: Meter | Literal["ledger"] | None = "ledger",
     ) -> None:
         # A verbose traceback shows the names of a frame with their values: no name here keeps a key.
         api_key = secret_of(api_key)
@@ -95,7 +122,6 @@ class Connection:
         self.base_url = normal_base(base_url, self._reword("ACS_API_BASE"))
         self.model = model
         self.retries = whole("retries", retries)
-        self.meter = meter
         self._models: list[Model] | None = None
         self._secret = usable(api_key, self._reword("ACS_API_KEY"))
         self._workload = workload_of(workload)
@@ -104,6 +130,7 @@ class Connection:
             None if longest_wait is None else seconds("longest_wait", longest_wait, zero=True)
         )
         self._said_at = -math.inf
+        self.meter = _default_meter(api_key, self.base_url) if meter == "ledger" else meter
         self._set_up()
 
     def _set_up(self) -> None:
@@ -172,16 +199,34 @@ class Connection:
             "headers": exchange.begin(),
         }
 
-    def _reserve(self, exchange: Exchange) -> Any:
-        return self.meter.reserve(exchange.request, exchange.run) if self.meter else None
+    @property
+    def meter(self) -> Meter | None:
+        """What is asked before a socket opens."""
+        return self._meter
 
-    def _settle(self, exchange: Exchange, ticket: Any) -> None:
-        if self.meter is None:
+    @meter.setter
+    def meter(self, meter: Meter | None) -> None:
+        self._meter = meter
+        self.ledgered = meter if isinstance(meter, Ledgered) else None
+
+    def reserve(self, exchange: Exchange) -> None:
+        """Hold a run's worst case, once; ``drive`` does it for whoever has not. Raises ``BudgetRefused``."""
+        if self.meter is not None and exchange.ticket is None:
+            exchange.ticket = self.meter.reserve(exchange.request, exchange.run) or True
+
+    def settle(self, exchange: Exchange) -> None:
+        """End a run's hold, once, by what the run has used; ``drive`` does it at its end."""
+        ticket, exchange.ticket = exchange.ticket, None
+        if self.meter is None or ticket is None:
             return
-        if exchange.usage is None:
+        if self.ledgered is not None:
+            self.ledgered.note(
+                ticket, request_id=exchange.served_id, headers=exchange.headers, error=exchange.error
+            )
+        spent = exchange.usage
+        if spent is None:
             self.meter.release(ticket)
         else:
-            spent = exchange.usage
             self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
 
     def _check_open(self, closed: bool) -> None:
@@ -220,6 +265,11 @@ class Connection:
         if (seconds is None or seconds >= WORTH_SAYING) and now - self._said_at >= SAY_EVERY:
             self._said_at = now
             _log.warning("acs-jupyter waits for %s (%s)", urlsplit(self.base_url).netloc, note)
+
+    def _watch(self, exchange: Exchange) -> None:
+        spent = exchange.usage
+        if self.ledgered is not None and spent is not None:
+            self.ledgered.running(exchange.ticket, spent.prompt_tokens, spent.completion_tokens)
 
     def _status_url(self, model: str) -> str:
         if not isinstance(model, str) or not model or not has_utf8(model):
@@ -260,6 +310,12 @@ class _Bearer(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         request.headers["authorization"] = f"Bearer {self._secret.reveal()}"
         yield request
+
+
+def _default_meter(secret: Secret, base_url: str) -> Meter | None:
+    from .ledger import meter_for  # noqa: PLC0415  # only where no other meter was given
+
+    return meter_for(secret, base_url)
 
 
 def made(make: Callable[..., T], options: dict[str, Any]) -> T:

@@ -5,13 +5,15 @@ Owns the choice between them and the order of the outputs. It must not know requ
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .events import AnyEvent, TokensArrived
-from .intents import AnyIntent, Cancel
-from .notebook import View
+from .intents import AnyIntent
+from .notebook import Asking, View
 from .session import Session
 
 if TYPE_CHECKING:
@@ -34,46 +36,58 @@ def show_copy(shell: Any, completion: Completion) -> None:
     from .record import record_of  # noqa: PLC0415  # packed when shown
     from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn when shown
 
-    session, run = completion.session, completion.run
-    bundle = {"text/plain": completion.text, "text/html": static_html(session, run)}
-    display(bundle, raw=True, metadata=record_of(session, run))
+    session, run = completion.session.copy(), completion.run
+    record = record_of(session, run)
+    page = static_html(session, run, spent=len(json.dumps(record)))
+    display({"text/plain": completion.text, "text/html": page}, raw=True, metadata=record)
 
 
 class NotebookView:
-    """The live cell, then a static copy that hides itself while the live cell is there."""
+    """The live cell, then a static copy that hides itself while the live cell is there.
+
+    The copy is written when the run ends, and again whenever a branch of it has ended.
+    """
 
     def __init__(self) -> None:
         self._copy: Any = None
+        self._saving = threading.Lock()
 
-    def open(self, session: Session, handle: Handle) -> None:
+    def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
         """Show the live cell and an empty place for the copy."""
         from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
         from .widgets.live import LiveCell  # noqa: PLC0415  # anywidget loads with the first cell
 
-        self._session, self._handle = session, handle
-        self._window = LiveCell(session, runs=[handle.run], on_intent=self._obey)
-        display(self._window)
+        self._session, self._run = session, handle.run
+
+        def obey(intent: AnyIntent) -> None:
+            asking.obey(intent, window.tell)
+
+        window = LiveCell(
+            session, runs=[handle.run], on_intent=obey, can_branch=True, interrupts=not background
+        )
+        self._window = window
+        display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+        asking.ended = self._save_aside
 
     def close(self) -> None:
-        """Write the copy that is read where no kernel is, with the run's record in its metadata."""
-        if getattr(self, "_copy", None) is None:
+        """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
+        if self._copy is None:
             return
         from .record import record_of  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
 
-        if self._handle.run in self._session.runs:
-            bundle = mimebundle(self._session, self._handle.run)
-            self._copy.update(bundle, raw=True, metadata=record_of(self._session, self._handle.run))
-        self._window.forget()
-        del self._session, self._handle, self._window, self._copy
+        with self._saving:
+            now = self._session.copy()  # branches may be coming while it is drawn
+            if self._run in now.runs:
+                record = record_of(now, self._run)
+                spent = len(json.dumps(record)) + self._window.weight
+                self._copy.update(mimebundle(now, self._run, spent=spent), raw=True, metadata=record)
 
-    def _obey(self, intent: AnyIntent) -> None:
-        if isinstance(intent, Cancel):
-            handle = getattr(self, "_handle", None)
-            if handle is not None:
-                handle.stop()
+    def _save_aside(self) -> None:
+        # A long text takes a while to draw, and the pump's thread has streams to carry.
+        threading.Thread(target=self.close, name="acs-copy", daemon=True).start()
 
 
 class TextView:
@@ -83,8 +97,8 @@ class TextView:
         self._out = write or sys.stdout.write
         self._unsubscribe: Callable[[], None] = lambda: None
 
-    def open(self, session: Session, handle: Handle) -> None:
-        """Start to write what arrives."""
+    def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
+        """Start to write what arrives; a terminal asks for nothing."""
         self._session, self._run = session, handle.run
         self._unsubscribe = session.subscribe(self._show)
 
@@ -95,8 +109,8 @@ class TextView:
         if run is None:
             return
         if len(run.nodes) > 1:
-            for node in run.nodes:
-                self._write(f"[{self._session.nodes[node].choice}] {self._session.nodes[node].text}\n")
+            for number, node in enumerate(run.nodes, start=1):
+                self._write(f"[{number} of {len(run.nodes)}] {self._session.nodes[node].text}\n")
         else:
             self._write("\n")
         sys.stdout.flush()

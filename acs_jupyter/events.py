@@ -10,6 +10,7 @@ unless it continues a node that is there, and one child node for each choice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -40,12 +41,17 @@ class RunOpened(Event, frozen=True):
 class Origin(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where a branch leaves another node: it keeps that node's first ``tokens`` tokens, then goes on with ``text``.
 
-    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept.
+    When no tokens of that node are known, ``tokens`` is 0 and ``text`` is all that is kept. ``exact``: it was sent as
+    token ids. ``seam`` is the first kept token (from 0) that the server does not read as it was written, as far as it
+    was asked, and ``cost`` the tokens that asking has cost.
     """
 
     node: str
     tokens: int = 0
     text: str = ""
+    exact: bool = False
+    seam: int | None = None
+    cost: int = 0
 
 
 class NodeOpened(Event, frozen=True):
@@ -103,6 +109,14 @@ class PromptScored(Event, frozen=True):
     positions: list[list[Scored] | None]
 
 
+class SeamSought(Event, frozen=True):
+    """The server was asked how it reads what a branch kept; see :class:`Origin` for ``seam`` and ``cost``."""
+
+    node: str
+    seam: int | None
+    cost: int
+
+
 class Finished(Event, frozen=True):
     """A choice is complete."""
 
@@ -145,6 +159,7 @@ AnyEvent = (
     | Waited
     | TokensArrived
     | PromptScored
+    | SeamSought
     | Finished
     | Spent
     | Failed
@@ -163,20 +178,23 @@ def opening(
     *,
     parents: list[str] | None = None,
     origin: Origin | None = None,
+    added: str = "",
     request_id: str | None = None,
 ) -> list[AnyEvent]:
     """The events of a request that is about to be sent.
 
     ``parents``: one node a prompt, already in the session, which the choices continue. Without it every
-    prompt becomes a root of its own. ``origin``: what every choice begins with, and where that was.
+    prompt becomes a root of its own. ``origin``: what every choice begins with, and where that was. ``added``: the
+    end of the prompt that is new, after the text of the parent; it becomes a prompt node between both.
     """
     opened: list[AnyEvent] = [RunOpened(run, request_fields(request), request_id)]
-    roots = parents
-    if roots is None:
+    roots = parents or []
+    if parents is None or added:
         roots = [f"{run}.p{i}" for i in range(request.prompt_count)]
-        for node, prompt in zip(roots, request.prompts, strict=True):
+        above: Sequence[str | None] = parents or [None] * len(roots)
+        for node, prompt, parent in zip(roots, request.prompts, above, strict=True):
             text, ids = (prompt, None) if isinstance(prompt, str) else ("", prompt)
-            opened.append(NodeOpened(node, run, text=text, ids=ids))
+            opened.append(NodeOpened(node, run, parent, text=text if parent is None else added, ids=ids))
     for index in range(request.choice_count):
         parent = roots[index // request.fan_out]
         echo = request.echo is True

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from . import lenient, sse, wire
+from .answer_form import Form
 from .errors import CATALOGUE, AcsError, ApiError, ConnectionFailed, Interrupted
 from .events import (
     AnyEvent,
@@ -27,7 +29,6 @@ from .events import (
     opening,
 )
 from .failures import error_from_body, info_of, make_error, unchanged
-from .form import Form
 from .reader import Reader, Strainer
 from .retrying import wait_before_retry
 from .wire import Answer, CompletionRequest
@@ -54,6 +55,7 @@ class Exchange:
         run: str | None = None,
         parents: list[str] | None = None,
         origin: Origin | None = None,
+        added: str = "",
         request_id: str | None = None,
         retries: int = 3,
         longest_wait: float | None = None,
@@ -68,8 +70,11 @@ class Exchange:
         self.delay: float | None = None
         self.closed = False
         self.attempt = 0
+        self.ticket: Any = None
+        """The budget's hold, from before the first attempt to the end; only who carries the run looks at it."""
         self._parents = parents
         self._origin = origin
+        self._added = added
         self._redact, self._reword = redact, reword
         self._longest_wait = longest_wait
         self._strain = strain
@@ -85,13 +90,24 @@ class Exchange:
     def open(self) -> list[AnyEvent]:
         """The events that open the run."""
         return opening(
-            self.run, self.request, parents=self._parents, origin=self._origin, request_id=self.request_id
-        )
+            self.run, self.request, parents=self._parents, origin=self._origin, added=self._added,
+            request_id=self.request_id,
+        )  # fmt: skip
 
     @property
     def request_id(self) -> str:
         """The trace id this attempt is sent under."""
         return self._own_id if self.attempt <= 1 else f"{self._own_id}-{self.attempt}"
+
+    @property
+    def served_id(self) -> str | None:
+        """The trace id the server answered under; ``None`` before it has."""
+        return self._served_id if self._headers else None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The response's headers; empty before there are any."""
+        return self._headers
 
     @property
     def started(self) -> bool:
@@ -102,6 +118,15 @@ class Exchange:
     def usage(self) -> Spent | None:
         """What the run has cost, as surely as it is known; ``None`` when nothing was spent."""
         return self._reader.usage
+
+    @property
+    def told_not_to_retry(self) -> bool:
+        """Whether the server said that sending this again is of no use."""
+        return self._headers.get(wire.SHOULD_RETRY, "").lower() == "false"
+
+    def counted(self, prompt: int) -> tuple[int, int]:
+        """Prompt and completion tokens of one of the prompts, as far as the server's running counts tell them."""
+        return self._reader.counted(prompt)
 
     def begin(self) -> dict[str, str]:
         """Start an attempt; returns the headers that belong to it."""
@@ -120,7 +145,7 @@ class Exchange:
     def head(self, status: int, headers: Mapping[str, str]) -> list[AnyEvent]:
         """The status line and headers arrived."""
         self._status = status
-        self._headers = headers
+        self._headers = {name.lower(): self._redact(value) for name, value in headers.items()}
         kept = {name: self._redact(headers[name]) for name in KEPT_HEADERS if name in headers}
         self._served_id = self._redact(headers.get(wire.REQUEST_ID) or self.request_id)
         event_stream = headers.get("content-type", "").lower().startswith("text/event-stream")
@@ -188,7 +213,9 @@ class Exchange:
     # -- inside -----------------------------------------------------------------------------------
 
     def _new_attempt(self) -> None:
-        self._reader = Reader(self.run, self.request, parents=self._parents, redact=self._redact)
+        self._reader = Reader(
+            self.run, self.request, parents=None if self._added else self._parents, redact=self._redact
+        )
         self._form = Form(event_stream=False)
         self.strainer = self._strain() if self._strain else None
         self._status = 0

@@ -5,10 +5,13 @@ Owns the intent types and their strict decoding. It must not know what carries a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+Position = Annotated[int, Meta(ge=0)]
+"""A token of a node, from 0."""
 
 
 class Intent(Struct, frozen=True, tag_field="type", tag=True, forbid_unknown_fields=True):
@@ -27,7 +30,84 @@ class Resync(Intent, frozen=True):
     seen: int = 0
 
 
-AnyIntent = Cancel | Resync
+class CancelJob(Intent, frozen=True):
+    """Cancel a completion job."""
+
+    job: str
+
+
+class OpenJob(Intent, frozen=True):
+    """Show what a completion job gave."""
+
+    job: str
+
+
+class Fork(Intent, frozen=True):
+    """Begin a branch beside ``node``: its first ``token`` tokens, then ``text`` in the next one's place, sampled on.
+
+    ``exact`` sends token ids instead of text; finding them costs one more request.
+    """
+
+    node: str
+    token: Position
+    text: Annotated[str, Meta(min_length=1)]
+    exact: bool = False
+
+
+class Resample(Intent, frozen=True):
+    """Begin a branch that keeps the first ``token`` tokens of ``node`` and samples from there once more."""
+
+    node: str
+    token: Position
+    exact: bool = False
+
+
+class Edit(Intent, frozen=True):
+    """Begin a branch that keeps the first ``token`` tokens of ``node``, then ``text``, and goes on from its end."""
+
+    node: str
+    text: str
+    token: Position = 0
+
+
+class Locate(Intent, frozen=True):
+    """Ask the server which of the tokens that a text branch kept it reads otherwise. It costs a request."""
+
+    node: str
+
+
+Branching = Fork | Resample | Edit
+"""The intents that lead to a new run."""
+
+
+class Run(Intent, frozen=True):
+    """Send a prompt as a run of its own; ``fields`` are the request's, as text, the way options are written."""
+
+    prompt: str
+    fields: dict[str, str] = {}
+
+
+class Continue(Intent, frozen=True):
+    """Go on at the end of a node."""
+
+    node: str
+    fields: dict[str, str] = {}
+
+
+class Keep(Intent, frozen=True):
+    """Keep a prompt that was not sent, before another one takes its place in the form."""
+
+    prompt: str
+    fields: dict[str, str] = {}
+
+
+class Export(Intent, frozen=True):
+    """Give the whole log, to be saved as a file."""
+
+
+AnyIntent = (
+    Cancel | Resync | CancelJob | OpenJob | Fork | Resample | Edit | Locate | Run | Continue | Keep | Export
+)
 
 
 def decode_intent(content: Any) -> AnyIntent:

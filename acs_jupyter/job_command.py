@@ -9,13 +9,20 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
+from . import job_entry, job_journal
 from .client import Client
 from .errors import (
     AcsError,
+    ApiError,
+    BudgetRefused,
+    ConnectionFailed,
+    Interrupted,
     InvalidRequest,
     JobCancelled,
+    JobConflict,
     JobExpired,
     JobInterrupted,
     JobPending,
@@ -26,6 +33,8 @@ if TYPE_CHECKING:
     import argparse
 
     from .completion import Completion
+    from .job_entry import Entry
+    from .job_journal import Row
     from .wire import Job
 
 CODES: tuple[tuple[type[AcsError], int], ...] = (
@@ -35,23 +44,31 @@ CODES: tuple[tuple[type[AcsError], int], ...] = (
     (JobCancelled, 4),
     (JobInterrupted, 5),
     (JobExpired, 6),
+    (ConnectionFailed, 7),
+    (Interrupted, 7),
+    (JobConflict, 8),
+    (BudgetRefused, 9),
     (AcsError, 1),
 )
 """The first class an error belongs to gives the exit code."""
+_ASK_AGAIN = 7
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out one action; its exit code."""
-    actions = {"run": _run, "show": _show, "result": _result, "cancel": _cancel}
+    actions = {"run": _run, "list": _list, "show": _show, "result": _result, "cancel": _cancel}
     try:
+        if args.action == "list" and args.all:
+            _print_rows(_everybodys(), args.json)
+            return 0
         with Client() as client:
             actions[args.action](client, args)
     except AcsError as error:
         _failed(error, args.json)
-        return next(code for kind, code in CODES if isinstance(error, kind))
+        return exit_code(error)
     except KeyboardInterrupt:
-        again = "run the same command again" if args.action == "run" else "ask again"
-        print(f"acs-jupyter: stopped waiting; the job goes on. To wait for it, {again}.", file=sys.stderr)
+        again = "The same command finds it again." if args.action == "run" else "Ask again."
+        print(f"acs-jupyter: stopped waiting; the job goes on. {again}", file=sys.stderr)
         return 3
     except BrokenPipeError:  # whoever read the output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -59,13 +76,79 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def exit_code(error: AcsError) -> int:
+    """The exit code of an error: whether it is how the job ended, a bad question, or one that may be asked again."""
+    code = next(code for kind, code in CODES if isinstance(error, kind))
+    if code == 1 and isinstance(error, ApiError) and error.retryable:
+        return _ASK_AGAIN
+    return code
+
+
 def _run(client: Client, args: argparse.Namespace) -> None:
-    prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
+    end = None if args.deadline is None else time.monotonic() + args.deadline
     fields = {"model": args.model, "max_tokens": args.max_tokens, **_fields(args.set)}
-    job = client.jobs.submit(prompt, idempotency_key=args.idempotency_key, tag=args.tag, **fields)
+    job = client.jobs.submit(
+        _prompt(args.prompt),
+        idempotency_key=args.idempotency_key,
+        tag=args.tag,
+        deadline=args.deadline,
+        **fields,
+    )
     if not args.json:
-        print(f"job {job.id}: {job.status}", file=sys.stderr, flush=True)
-    _print(client.jobs.wait(job, args.deadline), args.json)
+        found = " (found: this request has it already)" if job.found else ""
+        print(f"job {job.id}: {job.status}{found}", file=sys.stderr, flush=True)
+    left = None if end is None else max(0.0, end - time.monotonic())
+    _print(client.jobs.wait(job, left), args.json)
+
+
+def _prompt(given: str) -> str:
+    if given != "-":
+        return given
+    try:
+        return sys.stdin.buffer.read().decode()  # as text, Python would change the ends of lines
+    except UnicodeDecodeError as error:
+        problem = f"The prompt on standard input is not UTF-8 (byte {error.start})."
+    raise InvalidRequest(problem)
+
+
+def _list(client: Client, args: argparse.Namespace) -> None:
+    """This key's jobs from the journal, those that have not ended asked about."""
+    notes, trouble = client.jobs.notes, None
+    for row in notes.rows():
+        if row.entry.open and row.entry.job is not None and trouble is None:
+            trouble = _asked(client, row.entry.job)
+    _print_rows(notes.rows(), args.json)
+    if trouble is not None:
+        print(f"acs-jupyter: not asked about all: {trouble}", file=sys.stderr)
+
+
+def _asked(client: Client, job: str) -> AcsError | None:
+    """Bring what is known of a job up to date; the error when the server cannot be asked."""
+    try:
+        client.jobs.result(job)
+    except JobPending:
+        return None
+    except AcsError as error:
+        return None if job_entry.is_final(error) else error
+    return None
+
+
+def _everybodys() -> list[Row]:
+    book = job_journal.journal()
+    return book.rows() if book is not None else []
+
+
+def _print_rows(rows: list[Row], as_json: bool) -> None:
+    now = time.time()
+    for row in rows:
+        print(json.dumps(_row(row.entry)) if as_json else job_entry.line(row.entry, now))
+    if not rows and not as_json:
+        print("no jobs", file=sys.stderr)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    told = {name: getattr(entry, name) for name in entry.__struct_fields__}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _result(client: Client, args: argparse.Namespace) -> None:
@@ -113,7 +196,12 @@ def _print(completion: Completion, as_json: bool) -> None:
         "choices": choices,
         "usage": {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
     }
-    print(json.dumps(told, ensure_ascii=False), flush=True)
+    _print_json(told)
+
+
+def _print_json(told: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(json.dumps(told, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+    sys.stdout.flush()
 
 
 def _summary(completion: Completion) -> str:
@@ -128,7 +216,7 @@ def _summary(completion: Completion) -> str:
 def _describe(job: Job, as_json: bool) -> None:
     said = job.fields or {"id": job.id}
     if as_json:
-        print(json.dumps(said, ensure_ascii=False))
+        _print_json(said)
         return
     width = max(map(len, said))
     for name, value in said.items():
@@ -145,4 +233,4 @@ def _failed(error: AcsError, as_json: bool) -> None:
             "job": error.job_id,
             "request_id": error.request_id,
         }
-        print(json.dumps({"error": told}, ensure_ascii=False), flush=True)
+        _print_json({"error": told})

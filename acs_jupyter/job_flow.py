@@ -260,12 +260,15 @@ class Outcome(Flow):
     def _result(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         if status == 202:
             self._went_well()
+            state = ""
             with contextlib.suppress(ValueError):
-                told = decode_job(content, self._id)  # a body is a kindness here: it may say how far it is
+                # A body is a kindness here: it may say how far it is.
+                told = decode_job(content, self._id)
+                state = told.status
                 self.job = msgspec.structs.replace(told, request_id=told.request_id or self._request_id)
             error = error_of(status, headers, b"")
             if self._once:
-                self._end(pending(self.job, None))
+                self._end(pending(self.job, None, state=state, retry_after=error.retry_after))
             else:
                 self._wait(1.0 if error.retry_after is None else max(0.05, error.retry_after))
         elif status == 200:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -25,7 +26,7 @@ from .errors import (
     JobPending,
 )
 from .failures import error_from_body
-from .wire import CompletionRequest, Job
+from .wire import CompletionRequest, Job, request_fields
 
 PATH = "/completion-jobs"
 
@@ -45,9 +46,41 @@ E = TypeVar("E", bound=ApiError)
 
 
 def idempotency_key(request: CompletionRequest, tag: str | None = None) -> str:
-    """A key from everything the request says and ``tag``: the same request finds its job, a tag makes another one."""
-    said = msgspec.json.encode([wire.request_fields(request), tag or ""], order="sorted")
-    return f"acsj-{hashlib.sha256(said).hexdigest()}"
+    """A key from everything the request says and ``tag``: the same request finds its job, a tag makes another one.
+
+    ``acsj1-`` and the SHA-256 of ``{"request": ..., "tag": ...}`` as JSON in UTF-8 with sorted names, without blanks.
+    The order of fields does not count, an explicit ``null`` is absence, a whole number is the same with or without a
+    point, an empty tag is none. Text counts character by character: nothing is normalised, as nothing is when it is
+    sent. ``1`` is the version of this rule, so that another rule can never find, or hide, a job of this one.
+    """
+    said = msgspec.json.encode({"request": canonical(request), "tag": tag or ""}, order="sorted")
+    return f"acsj1-{hashlib.sha256(said).hexdigest()}"
+
+
+def fingerprint(request: CompletionRequest) -> str:
+    """What makes two requests the same, whatever their tags."""
+    return hashlib.sha256(msgspec.json.encode(canonical(request), order="sorted")).hexdigest()
+
+
+def canonical(request: CompletionRequest) -> dict[str, Any]:
+    """What a request says, each thing in one way only."""
+    return {name: _whole(value) for name, value in request_fields(request).items() if value is not None}
+
+
+def _whole(value: Any) -> Any:
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if whole else value
+
+
+def seconds_of(time: float | str | None) -> float | None:
+    """A time a server told, in seconds since the epoch; ``None`` when it is none."""
+    if not isinstance(time, str):
+        return time
+    try:
+        said = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return (said if said.tzinfo else said.replace(tzinfo=UTC)).timestamp()
 
 
 def path_of(job_id: str) -> str:
@@ -88,14 +121,18 @@ def retyped(error: ApiError, kind: type[E]) -> E:
 
 def outcome(error: ApiError) -> ApiError:
     """The error as how the job ended: asking again does not change it."""
-    error.retryable = False
+    error.retryable, error.final = False, True
     if not isinstance(error, BudgetExceeded | JobInterrupted | JobCancelled | JobExpired | JobNotFound):
-        error.hint = "The job ended so; submit under another idempotency key (or tag=) to run it again."
+        error.hint = "The job ended so; another tag (or idempotency key) runs it again."
     return error
 
 
-def pending(job: Job | None, problem: AcsError | None) -> JobPending:
-    """The job has not ended; ``problem`` is what the last question met."""
-    state = job.status if job and job.status else "not known"
+def pending(
+    job: Job | None, problem: AcsError | None, *, state: str = "", retry_after: float | None = None
+) -> JobPending:
+    """The job has not ended; ``problem`` is what the last question met, ``retry_after`` the server's wish."""
+    known = job.status if job and job.status else "not known"
     last = f"; the last question failed: {problem.message}" if problem else ""
-    return JobPending(f"The job has not ended as far as is known (state: {state}{last}).")
+    error = JobPending(f"The job has not ended as far as is known (state: {known}{last}).")
+    error.state, error.retry_after = state, retry_after
+    return error

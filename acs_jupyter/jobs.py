@@ -1,7 +1,7 @@
 """Completion jobs of a client: submit once, ask later, from this process or the next.
 
 Owns the two drivers (sync and async) of the flows in ``job_flow.py``, and what a client remembers of its jobs:
-requests, last metadata, budget holds. It must not know the ledger behind the meter, nor decide about retries.
+requests and last metadata. It must not know the ledger behind the meter, nor decide about retries.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import msgspec
 
 from .completion import Completion
 from .connection import LOST, NOT_SENT
-from .errors import ApiError, InvalidRequest, JobInterrupted
+from .errors import AcsError, InvalidRequest
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
+from .job_holds import Holds
+from .job_notes import Notes, notes_for
 from .job_record import record
 from .plain import has_utf8
 from .session import Session
@@ -36,9 +39,9 @@ class _Board:
         self._connection = client
         self._requests: dict[str, CompletionRequest] = {}
         self._jobs: dict[str, Job] = {}
-        self._tickets: dict[str, Any] = {}
-        self._in_doubt: dict[str, Any] = {}
-        """Holds of submissions that may have arrived, under their idempotency keys."""
+        self._holds = Holds(client)
+        self.notes: Notes = notes_for(client.base_url, client._secret)
+        """What this machine knows of the key's jobs, from the journal."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.base_url!r})"
@@ -53,37 +56,31 @@ class _Board:
         return self._connection.request(prompt, **fields)
 
     @contextmanager
-    def _held(self, request: CompletionRequest, flow: Operation) -> Iterator[None]:
-        """The budget's hold while a job is submitted; it stays until the outcome is known here.
+    def _written_down(self, request: CompletionRequest, flow: Operation, tag: str | None) -> Iterator[None]:
+        """The journal knows of a submission before it is sent, and how it was answered."""
+        row = self.notes.sending(request, flow.key, tag)
+        yield
+        self.notes.submitted(row, flow.job, flow.error)
 
-        A submission whose answer was lost may have arrived: its hold stays too, and is found by the next one.
-        """
-        meter = self._connection.meter
-        ticket = self._in_doubt.pop(flow.key, None) if meter else None
-        found = ticket is not None
-        if meter and not found:
-            ticket = meter.reserve(request, flow.key)
-        try:
+    @contextmanager
+    def _held(self, request: CompletionRequest, flow: Operation) -> Iterator[None]:
+        """The budget's hold while a job is submitted; it stays until the outcome is known here."""
+        with self._holds.submitting(request, flow):
             yield
-        finally:
-            job = flow.job if flow.error is None else None
-            if job is not None:
-                self._requests[job.id] = request
-                self._jobs[job.id] = job
-            if meter and job is not None and (found or flow.is_new) and job.id not in self._tickets:
-                self._tickets[job.id] = ticket
-            elif meter and job is None and (found or flow.may_have_arrived):
-                self._in_doubt[flow.key] = ticket
-            elif meter:
-                meter.release(ticket)
+            if flow.job is not None:
+                self._requests[flow.job.id] = request
+                self._jobs[flow.job.id] = flow.job
+
+    def _submission(
+        self, request: CompletionRequest, key: str | None, tag: str | None, deadline: float | None
+    ) -> Operation:
+        return submission(request, key, tag, deadline=_seconds(deadline), **self._options)
 
     def _outcome(self, job: Job | str, *, once: bool, deadline: float | None = None) -> Outcome:
-        if deadline is not None and not _is_seconds(deadline):
-            raise InvalidRequest(f"deadline={deadline!r}: expected seconds from now, 0 or more.")
         job_id = _id(job)
         known = job if isinstance(job, Job) else self._jobs.get(job_id)
         retries = self._connection.retries if once else max(POLL_FAILURES, self._connection.retries)
-        return Outcome(job_id, job=known, once=once, deadline=deadline, retries=retries)
+        return Outcome(job_id, job=known, once=once, deadline=_seconds(deadline), retries=retries)
 
     def _read(self, ask: Ask, answer: httpx.Response) -> tuple[Mapping[str, str], bytes]:
         """What an answer says, without a key; a result's body is a model's text and stays as it is."""
@@ -106,32 +103,46 @@ class _Board:
         self._jobs[flow.job.id] = flow.job
         return flow.job
 
-    def _completed(self, flow: Outcome, session: Session | None) -> Completion:
+    def _looked_up(self, flow: Operation) -> Job:
+        if flow.error is None and flow.job is not None:
+            self.notes.seen(flow.job)
+        elif flow.error is not None and flow.job_id is not None:
+            self.notes.failed(flow.job_id, flow.error)
+        job = self._told(flow)
+        self._holds.seen(job)
+        return job
+
+    def _inquiry(self, flow: Outcome) -> Operation | None:
+        """What must still be asked to know what a job has used that ended without a result."""
+        return lookup(str(flow.job_id), retries=0) if self._holds.unsettled(flow) else None
+
+    def _completed(self, flow: Outcome, session: Session | None, inquiry: Operation | None) -> Completion:
         job_id = str(flow.job_id)
-        meter, error = self._connection.meter, flow.error
-        if error is not None:
-            if meter and isinstance(error, ApiError) and not isinstance(error, JobInterrupted):
-                self._release(job_id, error)
-            raise self._connection._worded(error)
+        self._note_down(job_id, flow.job, flow.error)
+        if flow.error is not None:
+            known = inquiry if inquiry is not None and inquiry.error is None else flow
+            self._holds.failed(job_id, flow.error, known.job)
+            raise self._connection._worded(flow.error)
         assert flow.answer is not None
+        self._holds.succeeded(job_id, flow.answer, flow.job.request_id if flow.job else None, flow.headers)
         completion = record(
             job_id,
             flow.answer,
             flow.headers,
             job=flow.job,
-            request=self._requests.get(job_id),
+            request=self._requests.get(job_id) or self.notes.request(job_id),
             session=session if session is not None else Session(),
         )
-        if meter and job_id in self._tickets:
-            spent = completion.usage
-            ticket = self._tickets.pop(job_id)
-            meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, "usage")
+        self.notes.read(completion)
         return completion
 
-    def _release(self, job_id: str, error: ApiError) -> None:
-        # Not for a poll that failed: then the job may still run. An outcome is never retryable.
-        if self._connection.meter and not error.retryable and job_id in self._tickets and error.status != 401:
-            self._connection.meter.release(self._tickets.pop(job_id))
+    def _note_down(self, job_id: str, job: Job | None, error: AcsError | None) -> None:
+        known = self._jobs.get(job_id)
+        if job is not None and job.status and (known is None or job.status != known.status):
+            self._jobs[job_id] = job
+            self.notes.seen(job)
+        if error is not None:
+            self.notes.failed(job_id, error)
 
 
 class Jobs(_Board):
@@ -142,37 +153,58 @@ class Jobs(_Board):
         self._client = client
 
     def submit(
-        self, prompt: Prompt, *, idempotency_key: str | None = None, tag: str | None = None, **fields: Any
+        self,
+        prompt: Prompt,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+        **fields: Any,
     ) -> Job:
         """Submit a request, or find the job this very request already has.
 
         ``idempotency_key`` is made from the request's content unless given, so running a cell again finds its job;
-        ``tag`` sets jobs with equal requests apart. Raises :class:`InvalidRequest` for what a job cannot carry,
-        :class:`JobConflict` when the key belongs to another request.
+        ``tag`` sets jobs with equal requests apart. It is in the journal before it is sent: when the answer is lost,
+        or not there within ``deadline`` seconds, submitting again finds the job. Raises :class:`InvalidRequest` for
+        what a job cannot carry, :class:`JobConflict` when the key belongs to another request.
         """
         request = self._request(prompt, fields)
-        flow = submission(request, idempotency_key, tag, **self._options)
-        with self._held(request, flow):
+        return self.submit_request(request, idempotency_key=idempotency_key, tag=tag, deadline=deadline)
+
+    def submit_request(
+        self,
+        request: CompletionRequest,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+    ) -> Job:
+        """:meth:`submit` for a request that is made already."""
+        flow = self._submission(request, idempotency_key, tag, deadline)
+        with self._held(request, flow), self._written_down(request, flow, tag):
             self._carry(flow)
-        return self._told(flow)
+        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
 
     def get(self, job: Job | str) -> Job:
         """How a job stands. That it stands well does not say that it succeeded: :meth:`result` does."""
         flow = lookup(_id(job), **self._options)
         self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job: at once while it is queued, soon when it runs, without effect when it has ended."""
         flow = cancellation(_id(job), **self._options)
         self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """What a job gave; raises its outcome when that is an error, :class:`JobPending` when there is none yet."""
         flow = self._outcome(job, once=True)
         self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     def wait(
         self, job: Job | str, deadline: float | None = None, *, session: Session | None = None
@@ -183,7 +215,10 @@ class Jobs(_Board):
         """
         flow = self._outcome(job, once=False, deadline=deadline)
         self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
@@ -213,32 +248,52 @@ class AsyncJobs(_Board):
         self._client = client
 
     async def submit(
-        self, prompt: Prompt, *, idempotency_key: str | None = None, tag: str | None = None, **fields: Any
+        self,
+        prompt: Prompt,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+        **fields: Any,
     ) -> Job:
         """See :meth:`Jobs.submit`."""
         request = self._request(prompt, fields)
-        flow = submission(request, idempotency_key, tag, **self._options)
-        with self._held(request, flow):
+        return await self.submit_request(request, idempotency_key=idempotency_key, tag=tag, deadline=deadline)
+
+    async def submit_request(
+        self,
+        request: CompletionRequest,
+        *,
+        idempotency_key: str | None = None,
+        tag: str | None = None,
+        deadline: float | None = None,
+    ) -> Job:
+        """:meth:`submit` for a request that is made already."""
+        flow = self._submission(request, idempotency_key, tag, deadline)
+        with self._held(request, flow), self._written_down(request, flow, tag):
             await self._carry(flow)
-        return self._told(flow)
+        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
 
     async def get(self, job: Job | str) -> Job:
         """See :meth:`Jobs.get`."""
         flow = lookup(_id(job), **self._options)
         await self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     async def cancel(self, job: Job | str) -> Job:
         """See :meth:`Jobs.cancel`."""
         flow = cancellation(_id(job), **self._options)
         await self._carry(flow)
-        return self._told(flow)
+        return self._looked_up(flow)
 
     async def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """See :meth:`Jobs.result`."""
         flow = self._outcome(job, once=True)
         await self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            await self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     async def wait(
         self, job: Job | str, deadline: float | None = None, *, session: Session | None = None
@@ -246,7 +301,10 @@ class AsyncJobs(_Board):
         """See :meth:`Jobs.wait`. Cancelling the task ends the waiting only."""
         flow = self._outcome(job, once=False, deadline=deadline)
         await self._carry(flow)
-        return self._completed(flow, session)
+        inquiry = self._inquiry(flow)
+        if inquiry is not None:
+            await self._carry(inquiry)
+        return self._completed(flow, session, inquiry)
 
     async def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
@@ -266,6 +324,12 @@ class AsyncJobs(_Board):
                 flow.lost(self._connection._reason(error))
             else:
                 flow.answered(answer.status_code, *self._read(ask, answer))
+
+
+def _seconds(deadline: object) -> float | None:
+    if deadline is not None and not _is_seconds(deadline):
+        raise InvalidRequest(f"deadline={deadline!r}: expected seconds from now, 0 or more.")
+    return None if deadline is None else float(deadline)  # type: ignore[arg-type]
 
 
 def _id(job: object) -> str:

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -17,8 +18,10 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from traitlets import Float, Int, Unicode
 
 from . import topics
+from .continuing import place_of
 from .display import make_view, show_copy
 from .errors import AcsError, InvalidRequest
+from .ledger import place
 from .notebook import CELL_DEFAULTS, Notebook
 from .options import (
     SHORT,
@@ -36,7 +39,9 @@ from .template import fill
 if TYPE_CHECKING:
     from .completion import Completion
 
-COMMANDS = ["doctor", "help", "last", "local", "models", "set"]
+BODILESS = "cell"
+"""What a cell that is nothing but its ``%%acs`` line becomes: ``%acs cell ...``; nobody needs to type it."""
+COMMANDS = ["budget", "doctor", "help", "jobs", "last", "local", "models", "set"]
 
 
 @magics_class
@@ -57,6 +62,7 @@ class AcsMagics(Magics):
             if getattr(self, name) is not None:
                 self.notebook.defaults[name] = getattr(self, name)
         self._running: list[str] = []
+        self._looked_for_jobs = False
 
     # -- the magics -------------------------------------------------------------------------------
 
@@ -65,22 +71,15 @@ class AcsMagics(Magics):
     def cell(self, line: str, cell: str) -> None:
         """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
         with _told_in_one_line():
-            options = parse_cell_line(line)
-            prompt = self._prompt(line, cell)
-            if options.fill:
-                prompt = fill(prompt, self.shell.user_ns)
-            if options.dry:
-                print(json.dumps(self.notebook.dry(prompt, options), ensure_ascii=False, indent=2))
-                return
-            self.notebook.run(prompt, options, self._keeper(options))
+            self._run(line, self._prompt(line, cell))
 
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models | set [NAME [VALUE]] | doctor | last | local [--gguf FILE] | help [TOPIC]``."""
+        """``%acs models|budget|set [NAME [VALUE]]|doctor|jobs|last [NAME]|local [--gguf FILE]|help [TOPIC]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
-            if command not in COMMANDS:
+            if command not in (*COMMANDS, BODILESS):
                 if not command:
                     print(topics.text("")[0])
                     return None
@@ -90,11 +89,63 @@ class AcsMagics(Magics):
                 )
             return getattr(self, f"_{command}")(rest.strip())
 
+    def _submit(self, prompt: str, options: CellOptions) -> None:
+        from .job_cell import run  # noqa: PLC0415  # jobs load with the first one
+
+        run(self.notebook, self.shell, prompt, options, keep=self._keep_job(options))
+
+    def _pick_up_jobs(self) -> None:
+        if not self._looked_for_jobs:
+            self._looked_for_jobs = True
+            from .job_cell import pick_up  # noqa: PLC0415  # jobs load with the first cell
+
+            pick_up(self.notebook)
+
+    def _jobs(self, rest: str) -> Any:
+        from .job_cell import command  # noqa: PLC0415  # jobs load with the first one
+
+        return command(self.notebook, self.shell, split(rest))
+
+    def _run(self, line: str, prompt: str) -> None:
+        options = parse_cell_line(line)
+        names = self.shell.user_ns
+        place = None if options.continues is None else place_of(options.continues, names)
+        if options.fill:
+            prompt = fill(prompt, names)
+        if options.job is not None:
+            if place is not None:
+                options = replace(options, fields={**place.fields, **options.fields})
+                prompt = place.text + prompt
+            self._submit(prompt, options)
+            return
+        if options.dry:
+            fields, lines = self.notebook.dry(prompt, options, place)
+            print(json.dumps(fields, ensure_ascii=False, indent=2), *lines, sep="\n")
+            return
+        self._pick_up_jobs()
+        self.notebook.run(prompt, options, self._keeper(options), place)
+
+    def _cell(self, rest: str) -> None:
+        """A ``%%acs`` cell without a body, as :func:`bodiless` passes it on."""
+        if parse_cell_line(rest).continues is None:
+            raise InvalidRequest(
+                "The cell has no body: there is no prompt. "
+                "Write one below the %%acs line, or continue a text with --in NAME."
+            )
+        self._run(rest, "")
+
     def _last(self, rest: str) -> None:
-        _nothing_more("last", rest)
-        if self.notebook.last is None:
+        found = self.shell.user_ns.get(rest) if rest else self.notebook.last
+        if rest and not hasattr(found, "texts"):
+            raise InvalidRequest(f"{rest} is no completion; %acs last takes the name of one, or nothing.")
+        if found is None:
             raise InvalidRequest("There is no completion yet: run a %%acs cell first.")
-        show_copy(self.shell, self.notebook.last)
+        show_copy(self.shell, found)
+
+    def _budget(self, rest: str) -> Any:
+        from . import budget_command  # noqa: PLC0415  # sqlite3 loads when the budget is asked about
+
+        return budget_command.in_notebook(split(rest), self.notebook.meter())
 
     def _models(self, rest: str) -> Any:
         _nothing_more("models", rest)
@@ -108,7 +159,9 @@ class AcsMagics(Magics):
 
         measured = self.notebook.doctor()
         if not measured:
-            print("The last prompt's boundaries are clean: no blank at its end, no \\r\\n, no second BOS.")
+            print(
+                "The last prompt's boundaries are clean: no blank or cut word at its end, no \\r\\n, no second BOS."
+            )
             return None
         return boundary_frame(measured)
 
@@ -169,14 +222,24 @@ class AcsMagics(Magics):
 
         return keep
 
+    def _keep_job(self, options: CellOptions) -> Callable[[Any], None]:
+        def keep(job: Any) -> None:
+            if options.name:
+                self.shell.user_ns[options.name] = job
+
+        return keep
+
     def before_cell(self, info: Any) -> None:
         """Remember the cell as it was typed: IPython's own copy loses ``>>>`` and trailing spaces."""
         self._running.append(info.raw_cell or "")
+        place.cell.set(f"[{self.shell.execution_count}]")
 
     def after_cell(self, result: Any) -> None:
         """Forget it."""
         if self._running:
             self._running.pop()
+        if not self._running:
+            place.cell.set("")
 
     def _prompt(self, line: str, cell: str) -> str:
         """The body as it was typed; in a terminal the empty lines that end a cell are no part of it."""
@@ -200,6 +263,16 @@ class AcsMagics(Magics):
         except AcsError:
             return []
 
+
+def bodiless(lines: list[str]) -> list[str]:
+    """A cell of its ``%%acs`` line alone as a line magic: IPython would refuse it before anyone could say more."""
+    if len(lines) != 1 or not _HEAD.match(lines[0]):
+        return lines
+    return [f"%acs {BODILESS} {lines[0].removeprefix('%%acs').strip()}\n"]
+
+
+# In a terminal, whether a cell is complete is asked after its first line: then the body is still to come.
+bodiless.has_side_effects = True  # type: ignore[attr-defined]
 
 _HEAD = re.compile(r"(?m)^%%acs(?=[ \t\r\n])")
 
@@ -256,6 +329,7 @@ def load(shell: InteractiveShell) -> None:
         return
     magics = AcsMagics(shell, parent=shell)
     shell.register_magics(magics)
+    shell.input_transformers_cleanup.append(bodiless)
     shell.events.register("pre_run_cell", magics.before_cell)
     shell.events.register("post_run_cell", magics.after_cell)
     for key in ("%%acs", "%acs"):
@@ -269,6 +343,9 @@ def unload(shell: InteractiveShell) -> None:
         return
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("acs", None)
+    shell.input_transformers_cleanup.remove(bodiless)
     shell.events.unregister("pre_run_cell", magics.before_cell)
     shell.events.unregister("post_run_cell", magics.after_cell)
     magics.notebook.close()
+    if "acs_jupyter.job_cell" in sys.modules:
+        sys.modules["acs_jupyter.job_cell"].close()

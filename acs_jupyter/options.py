@@ -44,10 +44,27 @@ HELP: dict[str, str] = {
 FLAGS: dict[str, str] = {
     "--bg": "return at once; the text streams on below the cell",
     "--fmt": "fill @@{name} in the prompt with the variable's text",
-    "--dry": "show the request and send nothing",
+    "--dry": "show the request, its tokens as far as they are known and the most it can cost; no socket is opened",
 }
 
+JOB_FLAGS: dict[str, str] = {
+    "--job": "submit a completion job and return at once; the same cell finds the same job and pays once",
+    "--job-tag": "with --job: another tag makes another job of the same cell",
+    "--idempotency-key": "with --job: a key of your own; else it is made from the request and the tag",
+}
+
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+BUDGET = "most tokens this cell may take, prompt and text together, such as 2000 or 50k"
+
 SHORT = {"model": "-m", "n": "-n", "temperature": "-t"}
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How a cell becomes a job."""
+
+    tag: str | None = None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,16 +76,31 @@ class CellOptions:
     dry: bool = False
     background: bool = False
     fill: bool = False
+    job: JobOptions | None = None
+    continues: str | None = None
+    budget: int | None = None
 
 
 def parse_cell_line(line: str) -> CellOptions:
     """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
     values = vars(_cell_parser().parse_args(split(line)))
-    name, dry, background, fill = (values.pop(key) for key in ("out", "dry", "bg", "fmt"))
+    name, dry, background, fill, place, budget = (
+        values.pop(key) for key in ("out", "dry", "bg", "fmt", "in", "budget")
+    )
     if name is not None and not _free_name(name):
         raise InvalidRequest(f"-o {name}: a name for a variable of your own is needed, such as -o result.")
+    job = _job_options(values, background)
     fields = {key: value for key, value in values.items() if value is not None}
-    return CellOptions(fields, name, dry, background, fill)
+    return CellOptions(fields, name, dry, background, fill, job, place, budget)
+
+
+def _job_options(values: dict[str, Any], background: bool) -> JobOptions | None:
+    wanted, tag, key = (values.pop(name) for name in ("job", "job_tag", "idempotency_key"))
+    if not wanted and (tag is not None or key is not None):
+        raise InvalidRequest(f"{'--job-tag' if key is None else '--idempotency-key'} needs --job.")
+    if wanted and background:
+        raise InvalidRequest("--job returns at once by itself; leave out --bg.")
+    return JobOptions(tag, key) if wanted else None
 
 
 def _free_name(name: str) -> bool:
@@ -83,6 +115,15 @@ def parse_value(name: str, text: str) -> Any:
         return _CONVERT[name](text)
     except ValueError as error:
         raise InvalidRequest(f"{name}={_short(text)}: {error}.") from None
+
+
+def tokens(text: str) -> int:
+    """A number of tokens, such as ``50000``, ``50_000``, ``50k`` or ``1.5m``. Raises ``ValueError``."""
+    found = re.fullmatch(r"([0-9][0-9_,]*)(\.[0-9]+)?([kmb]?)", text.strip().lower())
+    count = round(float(re.sub("[_,]", "", found[1]) + (found[2] or "")) * _UNITS[found[3]]) if found else 0
+    if not 0 < count < 10**15:
+        raise ValueError("a number of tokens above 0 is needed, such as 50000, 50k or 1.5m")
+    return count
 
 
 def parse_switch(name: str, text: str) -> bool:
@@ -104,7 +145,8 @@ def split(line: str) -> list[str]:
 
 def option_names() -> list[str]:
     """Every long option, as completion offers it."""
-    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), "--out", *FLAGS])
+    own = ["--in", "--out", "--budget"]
+    return sorted([*(f"--{name.replace('_', '-')}" for name in _CONVERT), *own, *FLAGS, *JOB_FLAGS])
 
 
 def setting_names() -> list[str]:
@@ -152,8 +194,12 @@ def _cell_parser() -> _Parser:
             extra |= {"nargs": "?", "const": True}
         parser.add_argument(*flags, dest=name, help=HELP[name], metavar=name.upper(), **extra)
     parser.add_argument("-o", "--out", metavar="NAME")
+    parser.add_argument("--in", metavar="NAME")
+    parser.add_argument("--budget", type=_told("budget", tokens), metavar="N", help=BUDGET)
     for flag in FLAGS:
         parser.add_argument(flag, action="store_true")
+    for flag in JOB_FLAGS:
+        parser.add_argument(flag, action="store_true" if flag == "--job" else "store")
     return parser
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from .errors import InvalidRequest
 
-_LEAST, _BEYOND = -(2**63), 2**64
-"""Whole numbers that a body can carry."""
+MOST_BITS = 14_000
+"""Of a whole number: about what Python itself still writes down."""
 
 
 def plain_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _several(name: str, value: Any) -> Any:
 
 
 def _whole(name: str, value: int) -> int:
-    if _LEAST <= value < _BEYOND:
+    if value.bit_length() <= MOST_BITS:
         return value
     raise InvalidRequest(f"{name}: a whole number of {value.bit_length()} bits is out of every range.")
 

@@ -47,9 +47,14 @@ class Pump:
         *,
         parents: list[str] | None = None,
         origin: Origin | None = None,
+        added: str = "",
     ) -> Handle:
-        """Send a request; its events wait in the handle until someone takes them."""
-        exchange = self.client.exchange(request, parents=parents, origin=origin)
+        """Send a request; its events wait in the handle until someone takes them. See ``events.opening``.
+
+        Its budget is held here, in the caller's thread and scopes; raises ``BudgetRefused``.
+        """
+        exchange = self.client.exchange(request, parents=parents, origin=origin, added=added)
+        self.client.reserve(exchange)
         return Handle(self.client, exchange, session, self._running_loop())
 
     def close(self) -> None:
@@ -90,6 +95,7 @@ class Handle:
     ) -> None:
         self.run = exchange.run
         self.session = session
+        self._client = client
         self._exchange = exchange
         self._loop = loop
         self._queue: queue.SimpleQueue[tuple[float, list[AnyEvent]] | None] = queue.SimpleQueue()
@@ -110,6 +116,11 @@ class Handle:
     def done(self) -> bool:
         """Whether the run has ended and the socket is closed."""
         return self._ended.is_set()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the run before it was opened, a refused budget for one; other errors are in its record."""
+        return self._failure
 
     def stop(self) -> None:
         """End the run and keep what came; from any thread, at any time, harmless when it has ended."""
@@ -213,6 +224,7 @@ class Handle:
             )  # a run is opened before it is stopped, so that its record is whole
 
     def _end(self, task: asyncio.Task[None]) -> None:
+        self._client.settle(self._exchange)  # for a run that was ended before it began
         if not task.cancelled():
             self._failure = task.exception()
         self._ended.set()

@@ -102,6 +102,12 @@ class Reader:
             if self.usage is not None:
                 events.append(self.usage)
 
+    def counted(self, prompt: int) -> tuple[int, int]:
+        """What the running counts say of one prompt: its tokens, and those of its choices so far."""
+        first = prompt * self._fan_out
+        made = sum(self._by_choice.get(index, 0) for index in range(first, first + self._fan_out))
+        return self._by_prompt.get(prompt, 0), made
+
     def _read_choice(self, choice: Choice, events: list[AnyEvent]) -> None:
         if choice.index < 0:
             raise IndexError(choice.index)

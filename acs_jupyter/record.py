@@ -4,12 +4,8 @@ Owns the packed form and the reading of notebooks. It must not know kernels, cli
 what the session holds of a run and nothing else: request, checkpoint, ids, usage, headers, times, texts, tokens
 with their alternatives. Logprobs are kept to a ten-thousandth of a nat.
 
-The form: base85 of zlib of ``length of the head, head, varints``. The head is JSON: the run's events with their
-times, the arrivals reduced to counts, and one table of strings. The varints are the tokens:
-
-    token        := string, logprob, alternatives
-    logprob      := 0 for none, else 1 + ten-thousandths below 0
-    alternatives := 0 for none, else 1 + how many, then that many of (string, ten-thousandths below 0)
+The form: base85 of zlib of ``length of the head, head, columns``. The head is JSON: the run's events with their
+times, the arrivals reduced to counts, and one table of strings. The columns are the tokens (``columns.py``).
 """
 
 from __future__ import annotations
@@ -25,41 +21,42 @@ from typing import Any
 import msgspec
 
 from . import events as ev
+from .branching import descendants, root_of
+from .columns import Row, pack_rows, unpack_rows
 from .completion import Completion
-from .events import AnyEvent, Top
+from .events import AnyEvent
 from .session import Node, Session
 from .varints import read_varints, varints
 
 KEY = "acs_jupyter"
 """Where the record stands in an output's metadata."""
 
-VERSION = 1
+VERSION = 2
 MOST_SCORES = 5_000
 """Entries of prompt log-probabilities a record keeps; beyond that (a whole vocabulary) they are left out."""
-_SCALE = 10_000
-_FLOOR = 99_999_999
 _entries = msgspec.json.Decoder(list[tuple[float, AnyEvent]])
 
 
 def pack_run(session: Session, run: str) -> dict[str, Any]:
-    """The record of a run, as it is put under :data:`KEY` in an output's metadata."""
-    strings = _Strings()
-    numbers: list[int] = []
+    """The record of a run and its branches, as it is put under :data:`KEY` in an output's metadata.
+
+    Of a branch it is that of the whole family.
+    """
+    rows: list[Row] = []
     entries: list[Any] = []
-    for at, event in entries_of(session, run):
+    for at, event in family_entries(session, root_of(session, run)):
         if isinstance(event, ev.TokensArrived) and event.tokens:
-            _pack_tokens(event, strings, numbers)
+            rows += zip(event.tokens, event.logprobs, event.top, strict=True)
             bare = msgspec.to_builtins(ev.TokensArrived(event.node, event.text))
             if event.text == "".join(event.tokens):
                 del bare["text"]
             entries.append([at, {**bare, "count": len(event.tokens)}])
         else:
             entries.append([at, msgspec.to_builtins(event)])
-    head = json.dumps(
-        {"entries": entries, "strings": strings.table}, ensure_ascii=False, separators=(",", ":")
-    )
+    strings, columns = pack_rows(rows)
+    head = json.dumps({"entries": entries, "strings": strings}, ensure_ascii=False, separators=(",", ":"))
     raw = head.encode()
-    packed = zlib.compress(varints([len(raw)]) + raw + varints(numbers), 9)
+    packed = zlib.compress(varints([len(raw)]) + raw + columns, 9)
     return {"version": VERSION, "run": run, "record": b85encode(packed).decode("ascii")}
 
 
@@ -69,17 +66,19 @@ def record_of(session: Session, run: str) -> dict[str, Any]:
 
 
 def unpack_run(record: dict[str, Any]) -> Completion:
-    """The completion a record holds, in a session of its own. Raises ``ValueError`` when it is none."""
+    """The completion a record holds, in a session of its own with its branches.
+
+    Raises ``ValueError`` when it is none.
+    """
     if not isinstance(record, dict) or record.get("version") != VERSION:
         version = record.get("version") if isinstance(record, dict) else None
         raise ValueError(f"a record of version {version}; this package reads {VERSION}")
     try:
         raw = zlib.decompress(b85decode(record["record"]))
-        numbers = read_varints(raw)
-        size = next(numbers)
+        size = next(read_varints(raw))
         start = len(varints([size]))
         head = json.loads(raw[start : start + size].decode())
-        entries = _unpacked(head, read_varints(raw[start + size :]))
+        entries = _unpacked(head, raw[start + size :])
         session = Session()
         for at, event in _entries.decode(msgspec.json.encode(entries)):
             session.apply([event], at=at)
@@ -91,19 +90,38 @@ def unpack_run(record: dict[str, Any]) -> Completion:
 def load(notebook: str | os.PathLike[str]) -> list[Completion]:
     """All completions that a saved notebook keeps, in the order of its cells. No kernel is needed.
 
+    A completion is followed by its branches in the order in which they were begun; they have an ``origin``.
+
     Raises ``ValueError`` naming the file when it is no notebook, and the cell when a record is broken.
     """
     found: list[Completion] = []
     for number, record in _records(notebook):
         try:
-            found.append(unpack_run(record))
+            kept = unpack_run(record)
         except ValueError as error:
             raise ValueError(f"{notebook}, cell {number}: {error}.") from None
+        family = [kept.run, *descendants(kept.session, kept.run)]
+        found += [Completion(kept.session, run) for run in family]
     return found
 
 
-def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
-    """The shortest log that folds into this run alone; what stood before it becomes one text a root."""
+def family_entries(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
+    """The shortest log that folds into a run and its branches: what they share stands there once."""
+    there: set[str] = set()
+    for one in [run, *descendants(session, run)]:
+        for at, event in entries_of(session, one, branches=True):
+            if isinstance(event, ev.NodeOpened):
+                if event.node in there:
+                    continue
+                there.add(event.node)
+            yield at, event
+
+
+def entries_of(session: Session, run: str, *, branches: bool = False) -> Iterator[tuple[float, AnyEvent]]:
+    """The shortest log that folds into this run alone; what stood before it becomes one text a root.
+
+    With ``branches`` a branch is told by its origin, so that what it branched from must have been told before.
+    """
     state = session.runs[run]
     nodes = [session.nodes[node] for node in state.nodes]
     yield state.opened_at, ev.RunOpened(run, state.request, state.request_id)
@@ -113,7 +131,11 @@ def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
         if before.scores is not None and sum(map(len, filter(None, before.scores))) <= MOST_SCORES:
             yield state.opened_at, ev.PromptScored(parent, before.scores)
     for node in nodes:
-        yield state.opened_at, ev.NodeOpened(node.id, run, node.parent, node.choice, echo=node.echo)
+        origin = node.origin if branches else None
+        yield (
+            state.opened_at,
+            ev.NodeOpened(node.id, run, node.parent, node.choice, echo=node.echo, origin=origin),
+        )
     if state.checkpoint or state.completion_id or state.headers:
         yield (
             state.opened_at,
@@ -121,7 +143,7 @@ def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
         )
     first = state.first_token_at if state.first_token_at is not None else state.opened_at
     for node in nodes:
-        yield from _arrived(node, first)
+        yield from _arrived(node, first, branches)
     if state.usage_source is not None:
         spent = ev.Spent(run, state.prompt_tokens, state.completion_tokens, state.usage_source)
         yield state.closed_at or first, spent
@@ -137,12 +159,14 @@ def entries_of(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:
         yield state.closed_at or first, ev.RunClosed(run, state.outcome)
 
 
-def _arrived(node: Node, at: float) -> Iterator[tuple[float, AnyEvent]]:
-    if node.text or node.tokens:
-        tokens = ev.TokensArrived(
-            node.id, node.text, tuple(node.tokens), tuple(node.logprobs), tuple(node.top)
-        )
-        yield at, tokens
+def _arrived(node: Node, at: float, branches: bool) -> Iterator[tuple[float, AnyEvent]]:
+    kept, text = 0, node.text
+    if branches and node.origin is not None:
+        kept = node.kept
+        text = text[len("".join(node.tokens[:kept]) if kept else node.origin.text) :]
+    if text or node.tokens[kept:]:
+        tokens, logprobs, top = node.tokens[kept:], node.logprobs[kept:], node.top[kept:]
+        yield at, ev.TokensArrived(node.id, text, tuple(tokens), tuple(logprobs), tuple(top))
     if node.finish_reason is not None:
         yield at, ev.Finished(node.id, node.finish_reason, node.stop_reason)
 
@@ -156,56 +180,21 @@ def _records(notebook: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
     for number, cell in enumerate(cells, start=1):
         for output in cell.get("outputs", ()):
             metadata = output.get("metadata", {})
-            if KEY in metadata:
-                yield number, metadata[KEY]
+            found = metadata.get(KEY, [])
+            for record in found if isinstance(found, list) else [found]:  # a workbench keeps all its runs
+                yield number, record
 
 
-class _Strings:
-    def __init__(self) -> None:
-        self.table: list[str] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        place = self._places.setdefault(text, len(self.table))
-        if place == len(self.table):
-            self.table.append(text)
-        return place
-
-
-def _pack_tokens(event: ev.TokensArrived, strings: _Strings, numbers: list[int]) -> None:
-    for token, logprob, top in zip(event.tokens, event.logprobs, event.top, strict=True):
-        numbers += (strings.place(token), 0 if logprob is None else 1 + _below(logprob))
-        numbers.append(0 if top is None else 1 + len(top))
-        for text, value in (top or {}).items():
-            numbers += (strings.place(text), _below(value))
-
-
-def _unpacked(head: dict[str, Any], numbers: Iterator[int]) -> list[Any]:
-    strings: list[str] = head["strings"]
+def _unpacked(head: dict[str, Any], columns: bytes) -> list[Any]:
+    rows = iter(unpack_rows(head["strings"], columns))
     entries = head["entries"]
     for _, event in entries:
         count = event.pop("count", 0)
         if not count:
             continue
-        rows = [_unpack_token(strings, numbers) for _ in range(count)]
+        some = [next(rows) for _ in range(count)]
         event["tokens"], event["logprobs"], event["top"] = (
-            list(column) for column in zip(*rows, strict=True)
+            list(column) for column in zip(*some, strict=True)
         )
         event.setdefault("text", "".join(event["tokens"]))
     return list(entries)
-
-
-def _unpack_token(strings: list[str], numbers: Iterator[int]) -> tuple[str, float | None, Top | None]:
-    text = strings[next(numbers)]
-    logprob = next(numbers)
-    count = next(numbers)
-    top = {strings[next(numbers)]: _above(next(numbers)) for _ in range(count - 1)} if count else None
-    return text, _above(logprob - 1) if logprob else None, top
-
-
-def _below(logprob: float) -> int:
-    return min(_FLOOR, max(0, round(-logprob * _SCALE)))
-
-
-def _above(number: int) -> float:
-    return -number / _SCALE if number else 0.0

@@ -17,8 +17,9 @@ from .errors import InvalidRequest
 class Difference:
     """The first place where a choice of the replay is not what it was.
 
-    ``position`` counts tokens, or characters when tokens are not known. ``was`` and ``now`` are the tokens there
-    (``None`` past the end), with their logprobs: a near tie tells of arithmetic, a wide gap of a change.
+    ``position`` counts tokens of what was generated, or characters when tokens are not known. ``was`` and ``now`` are
+    the tokens there (``None`` past the end), with their logprobs: a near tie tells of arithmetic, a wide gap of a
+    change.
     """
 
     choice: int
@@ -100,9 +101,9 @@ def _compared(was: Completion, now: Completion) -> Replay:
 
 
 def _difference(was: Choice, now: Choice) -> Difference | None:
-    if was.text == now.text and was.finish_reason == now.finish_reason:
+    if _generated(was) == _generated(now) and was.finish_reason == now.finish_reason:
         return None
-    mine, theirs = was.tokens or _characters(was), now.tokens or _characters(now)
+    mine, theirs = was.tokens[was.kept :] or _characters(was), now.tokens or _characters(now)
     for position in range(max(len(mine), len(theirs))):
         a = mine[position] if position < len(mine) else None
         b = theirs[position] if position < len(theirs) else None
@@ -111,8 +112,13 @@ def _difference(was: Choice, now: Choice) -> Difference | None:
     return Difference(was.index, len(mine), None, None)
 
 
+def _generated(choice: Choice) -> str:
+    """The text that the model wrote in this run: what a branch began with was sent, not written."""
+    return choice.text[len(choice.kept_text) :]
+
+
 def _characters(choice: Choice) -> list[Token]:
-    return [Token(index, character, choice=choice.index) for index, character in enumerate(choice.text)]
+    return [Token(index, text, choice=choice.index) for index, text in enumerate(_generated(choice))]
 
 
 def _told(token: Token | None) -> str:

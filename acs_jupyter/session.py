@@ -11,8 +11,9 @@ import json
 import logging
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import msgspec
 
 from . import events as ev
 from .events import AnyEvent, Origin
-from .tree import Node, Run, node_state, run_state, take_over
+from .tree import Node, Run, check_place, node_state, run_state, shared, take_over
 from .wire import CompletionRequest
 
 FORMAT = "acs-session"
@@ -55,14 +56,18 @@ class Session:
         self._times: list[float] = []
         self._events: list[AnyEvent] = []
         self._clock = clock
+        self._writing = threading.Lock()  # a branch can stream while another run does
         self._subscribers: list[Subscriber] = []
+        # Runs of one session may be folded by several threads: one in the foreground, others in the background.
+        self._folding = threading.RLock()
 
     def apply(self, events: Iterable[AnyEvent], *, at: float | None = None) -> None:
         """Fold events in, then tell the subscribers, once. ``at``: when they happened, if that was not now."""
         batch = ev.merged(events if isinstance(events, list) else list(events))
         if not batch:
             return
-        self._fold(self.now() if at is None else at, batch)
+        with self._folding:
+            self._fold(self.now() if at is None else at, batch)
         for subscriber in tuple(self._subscribers):
             try:
                 subscriber(batch)
@@ -99,6 +104,13 @@ class Session:
 
         return unsubscribe
 
+    def copy(self) -> Session:
+        """The same log folded once more: a state of this moment, whole, that nobody writes to."""
+        same = Session(clock=self._clock)
+        for at, event in self.log:
+            same._fold(at, [event])
+        return same
+
     def path(self, node: str) -> list[Node]:
         """The nodes from the root to ``node``."""
         found: list[Node] = []
@@ -127,8 +139,9 @@ class Session:
         """What goes on from the end of ``node``, or branches before its ``token``-th token.
 
         ``replacement`` is the text put in the token's place. Sampling parameters are those of the node's run, with
-        ``changes`` on top. Pure: nothing is sent or changed. Raises ``IndexError`` when there is no such token and
-        ``ValueError`` when the text before the node is not known (its prompt was token ids).
+        ``changes`` on top (``None``: not sent). Pure: nothing is sent or changed. Raises ``IndexError`` when there is
+        no such token and ``ValueError`` when there is no text to branch from: the prompt was token ids, or the place
+        is within a character or within a prompt that the server repeated.
         """
         here = self.nodes[node]
         known = len(here.tokens)
@@ -136,12 +149,22 @@ class Session:
             raise IndexError(f"node {node} has {known} tokens; there is no token {token}")
         count = known if token is None else token
         kept = "".join(here.tokens[:count]) if known else here.text
+        if token is not None:
+            check_place(here, count, len(kept) < self.echoed(here))
         origin = Origin(node, count, replacement) if known else Origin(node, 0, kept + replacement)
         return self._forked(here, kept[self.echoed(here) :] + replacement, origin, changes)
 
-    def edit(self, node: str, text: str, **changes: Any) -> Fork:
-        """What goes on from other text in the place of ``node``'s; the node itself stays as it is."""
-        return self._forked(self.nodes[node], text, Origin(node, 0, text), changes)
+    def edit(self, node: str, text: str, *, token: int = 0, **changes: Any) -> Fork:
+        """What goes on from other text in the place of ``node``'s; the node itself stays as it is.
+
+        ``text`` stands for what follows the first ``token`` tokens. Tokens that the old and the new text begin with
+        are kept, with what is known of them.
+        """
+        here = self.nodes[node]
+        text = "".join(here.tokens[:token]) + text
+        kept = 0 if here.echo or here.choice is None else shared(here, text)
+        rest = text[sum(map(len, here.tokens[:kept])) :]
+        return self._forked(here, text, Origin(node, kept, rest), changes)
 
     def _forked(self, here: Node, text: str, origin: Origin, changes: dict[str, Any]) -> Fork:
         above = self.path(here.id)[:-1]
@@ -151,7 +174,8 @@ class Session:
             )
         before = "".join(self.own_text(node) for node in above)
         fields = {**self.runs[here.run].request, "echo": False, **changes, "prompt": before + text}
-        request = msgspec.convert(fields, CompletionRequest)
+        given = {name: value for name, value in fields.items() if value is not None}
+        request = msgspec.convert(given, CompletionRequest)
         if here.choice is not None:
             return Fork(request, [here.parent] if here.parent else None, origin)
         unchanged = (
@@ -167,15 +191,19 @@ class Session:
             "runs": {key: run_state(run) for key, run in self.runs.items()},
         }
 
+    def lines(self) -> Iterator[bytes]:
+        """The log as JSON lines: a header, then one event a line with its time."""
+        yield json.dumps({"format": FORMAT, "version": FORMAT_VERSION}).encode() + b"\n"
+        for at, event in self.log:
+            yield msgspec.json.encode([at, event]) + b"\n"
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the log as JSON lines: a header, then one event a line with its time. Atomic."""
+        """Write the log to a file, see :meth:`lines`. Atomic."""
         target = Path(path)
         handle, name = tempfile.mkstemp(prefix=target.name, dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(json.dumps({"format": FORMAT, "version": FORMAT_VERSION}).encode() + b"\n")
-                for at, event in self.log:
-                    file.write(msgspec.json.encode([at, event]) + b"\n")
+                file.writelines(self.lines())
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(target)
@@ -185,7 +213,10 @@ class Session:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Session:
-        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none."""
+        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none.
+
+        A run that was still open then is closed as interrupted: nothing more comes for it.
+        """
         session = cls()
         with Path(path).open("rb") as file:
             _check_header(file.readline(), path)
@@ -195,14 +226,17 @@ class Session:
                     session._fold(at, [event])
                 except (ValueError, KeyError) as error:
                     raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
+        for run in [key for key, run in session.runs.items() if run.outcome == "open"]:
+            session._fold(session._times[-1], [ev.RunClosed(run, "interrupted")])
         return session
 
     def _fold(self, at: float, batch: list[AnyEvent]) -> None:
         fold, times, events = _FOLD, self._times, self._events
-        for event in batch:
-            fold[type(event)](self, at, event)
-            times.append(at)
-            events.append(event)
+        with self._writing:
+            for event in batch:
+                fold[type(event)](self, at, event)
+                times.append(at)
+                events.append(event)
 
     def _tokens_arrived(self, at: float, event: ev.TokensArrived) -> None:
         node = self.nodes[event.node]
@@ -255,8 +289,14 @@ class Session:
     def _prompt_scored(self, at: float, event: ev.PromptScored) -> None:
         self.nodes[event.node].scores = event.positions
 
+    def _seam_sought(self, at: float, event: ev.SeamSought) -> None:
+        node = self.nodes[event.node]
+        if node.origin is not None:
+            node.origin = msgspec.structs.replace(node.origin, seam=event.seam, cost=event.cost)
+
     def _finished(self, at: float, event: ev.Finished) -> None:
         node = self.nodes[event.node]
+        node.parts[:] = [node.text]  # complete: one string from here on
         node.finish_reason = event.finish_reason
         node.stop_reason = event.stop_reason
 
@@ -284,6 +324,7 @@ _FOLD: dict[type, Callable[[Session, float, Any], None]] = {
     ev.Waited: Session._waited,
     ev.TokensArrived: Session._tokens_arrived,
     ev.PromptScored: Session._prompt_scored,
+    ev.SeamSought: Session._seam_sought,
     ev.Finished: Session._finished,
     ev.Spent: Session._spent,
     ev.Failed: Session._failed,
@@ -304,4 +345,4 @@ def _check_header(line: bytes, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path} is a session of version {header.get('version')}; this package reads 1.")
 
 
-__all__ = ["Node", "Run", "Session"]
+__all__ = ["Fork", "Node", "Run", "Session"]

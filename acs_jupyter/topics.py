@@ -6,7 +6,7 @@ its options.
 
 from __future__ import annotations
 
-from .options import FLAGS, HELP, SHORT
+from .options import BUDGET, FLAGS, HELP, JOB_FLAGS, SHORT
 
 _START = """\
 %%acs [options]            the cell's body is the prompt, exactly as typed; the model continues it
@@ -14,8 +14,10 @@ _START = """\
 
 %acs models                the models the server offers
 %acs set NAME VALUE        a default for the cells that follow; %acs set alone shows them all
-%acs doctor                what a blank at the prompt's end, \\r\\n or a second BOS does to the next token
-%acs last                  the last completion once more, saved with the notebook
+%acs doctor                what a blank or a cut word at the end, \\r\\n or a second BOS does to the next token
+%acs jobs                  the completion jobs of this key, live; %acs help jobs
+%acs budget                what was spent, held and is left; limits, export: %acs help budget
+%acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}
 
@@ -37,7 +39,79 @@ _RESULT = """\
     result.usage, result.request_id    tokens spent; the id to quote in a bug report
     result.to_frame()                  one row a token; rank counts what was returned, so the last is a lower bound
     result.choices[0].prompt_tokens    with --prompt-logprobs: the prompt's own tokens, scored
-    result.replay()                    send it again and say where the two part"""
+    result.replay()                    send it again and say where the two part
+    result.branches                    what was branched from it in the live cell; each has origin, source, branches
+
+In the live cell, click a token (or go to it and press Enter), then an alternative: a branch with that token, beside the
+old text. "resample from here" and "edit and continue" stand there too. A branch goes by text; exact sends token ids
+instead, which one more request, of about the text's length, finds out."""
+
+_JOBS = """\
+%%acs --job submits the cell as a completion job and returns at once. No connection is needed for it to run, and none is
+lost by closing the lid: the same cell, run again, also after a restart of the kernel, finds the same job and pays once.
+A changed cell, or another --job-tag, is another job. -o NAME keeps the job:
+
+    job.wait(600), job.completion()    what it gave, waiting for it or not; raises how it ended
+    job.cancel(), job.id               end it; its id
+
+%acs jobs                              all of them, live: state, result, cancel, open, ids for a bug report
+%acs jobs ID | cancel ID               one as a completion; end one
+
+A job has no stream, no logprobs (a cell's default is dropped), no prompt_logprobs, and at most 4,096 tokens: leave out
+--job for these. It waits at most 24 hours, its result is kept for 24 hours after its end, and seven days later the
+service forgets it: from then on the same cell is new, paid work. Submitted jobs are in a private file on this machine,
+with their prompts; ACS_JOURNAL=off keeps none."""
+
+
+_CONTINUE = """\
+%%acs --in NAME goes on where NAME ended: a completion kept with -o or made by a Client, one of its choices, or a
+session (its last run). The cell's body follows that text byte for byte; prompt, continuation and body are sent as one.
+
+    %%acs --in story -o more
+     and then
+
+Without a body it continues at the very end. With several choices name one, counted from 1: --in story:2. A stopped or
+interrupted one goes on from what came; a running one must end first. Model and sampling are those of the run before,
+but n, echo and prompt_logprobs; options of this cell go over them. The new run joins the same session, as a child of
+what it continues; nothing is changed above it. Text is sent, not token ids: the last word may be tokenised anew."""
+
+
+_BUDGET = """\
+Every request is held at its worst case (prompt + choices x max_tokens) before it is sent, and settled by the usage
+the server reports. One file for all kernels of this machine; the key is not in it.
+
+%acs budget                        spent, held, left; today, by month, key, model, notebook and cell; also as a frame
+%acs budget --limit 3m             tokens a month (UTC) for the key in use; none takes the limit away
+%acs budget --limit 200k --session of this kernel's session
+%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key
+%acs budget settle                 end what is held by processes that are gone, as an estimate: the prompt and what was
+                                   seen of the text; --as held counts all that was held, --as nothing nothing
+%acs budget --reset                the server has raised a budget that it had called used up
+
+Over a limit a request is refused before it is sent. %%acs --budget N limits one cell. In Python:
+
+    from acs_jupyter import BudgetMeter
+    BudgetMeter()                      # moves while tokens stream
+
+ACS_LEDGER names another file; ACS_LEDGER=off, or Client(meter=None), works without."""
+
+
+_ROLLOUT = """\
+A rollout sends thousands of prompts into one file and goes on where it was, whatever happened in between:
+
+    from acs_jupyter import rollout
+    run = rollout(["One", "Two"], seeds=range(3), grid={"temperature": [0.7, 1.0]}, max_tokens=64, into="run.acs.db")
+    run.frame()                        one row a choice, failures too; tokens=True: one row a token
+
+    prompts        list, Series, generator, .jsonl file, or a DataFrame with column="..."; what else it holds is kept
+    what           models=[...], seeds=[...], grid={...}, and every field of a request under its own name
+    again          the same call sends only what has not ended; retry_failed=True what failed; another plan is refused
+    how fast       in_flight=16, starts=590 a minute, per_model=4; slower by itself when the server says so
+    stop           budget=TOKENS; the stop button finishes what is in flight, a second time drops it
+    bg=True        returns at once: run.stop(), run.wait(), run.frame() while it runs
+    batch=8        several prompts a request where that gives the same; cache=True reuses deterministic answers
+    results        run.frame(), run.completions(), run.to_parquet("run.parquet"), run.failures
+    later          acs_jupyter.Rollout("run.acs.db") reads a file and sends nothing"""
 
 
 def _options() -> str:
@@ -45,21 +119,31 @@ def _options() -> str:
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
         for name in HELP
     ]
-    rows += [("-o, --out NAME", "store the completion"), *FLAGS.items()]
+    rows += [
+        ("-o, --out NAME", "store the completion"),
+        ("--in NAME[:K]", "continue a stored completion (its K-th choice) or a session"),
+        ("--budget N", BUDGET),
+        *FLAGS.items(),
+        *JOB_FLAGS.items(),
+    ]
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["options", "prompt", "result"]
+    return ["budget", "continue", "jobs", "options", "prompt", "result", "rollout"]
 
 
 def text(topic: str) -> tuple[str, bool]:
     """The text of a topic, and whether there is such a topic; ``""`` is the first page."""
     known = {
         "": _START.format(topics=", ".join(names())),
+        "jobs": _JOBS,
+        "continue": _CONTINUE,
+        "budget": _BUDGET,
         "options": _options(),
         "prompt": _PROMPT,
         "result": _RESULT,
+        "rollout": _ROLLOUT,
     }
     return (known[topic], True) if topic in known else ("", False)

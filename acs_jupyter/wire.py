@@ -322,7 +322,8 @@ class Job(Struct, frozen=True, kw_only=True):
 
     ``status`` is the server's word and may be one nobody knows yet; it never says by itself what the job gave: the
     result endpoint does. ``usage_pending``: a reservation is still held. Times are as sent (seconds since the epoch
-    or ISO 8601). ``fields`` holds everything the server said.
+    or ISO 8601). ``fields`` holds everything the server said. ``found``: after a submission, whether the job had been
+    there before; never the server's word.
     """
 
     id: str
@@ -339,6 +340,7 @@ class Job(Struct, frozen=True, kw_only=True):
     expires_at: float | str | None = None
     result_expires_at: float | str | None = None
     fields: dict[str, Any] = {}
+    found: bool | None = None
 
     def __repr__(self) -> str:
         """Each thing once: ``fields`` repeats what has a name of its own."""
@@ -355,7 +357,9 @@ def decode_job(data: bytes, job_id: str | None = None) -> Job:
     """
     said = msgspec.json.decode(data, type=dict[str, Any])
     known = {
-        name: value for name, value in said.items() if name in Job.__struct_fields__ and name != "fields"
+        name: value
+        for name, value in said.items()
+        if name in Job.__struct_fields__ and name not in ("fields", "found")
     }
     if "id" not in known:
         known["id"] = said.get("job_id", job_id)

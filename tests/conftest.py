@@ -10,6 +10,7 @@ from tests.support.servers import Running, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 UNHURRIED = ("--starts", "0", "--reads", "0")
@@ -18,10 +19,30 @@ UNHURRIED = ("--starts", "0", "--reads", "0")
 
 @pytest.fixture(scope="session", autouse=True)
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers started by tests keep their keys away from the user's."""
+    """Servers started by tests keep their keys away from the user's, clients their journal."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACS_LOCAL_DATA", str(tmp_path_factory.mktemp("data") / "acs"))
+        folder = tmp_path_factory.mktemp("data")
+        patch.setenv("ACS_LOCAL_DATA", str(folder / "acs"))
+        patch.setenv("ACS_JOURNAL", str(folder / "jobs.sqlite3"))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What longer-lived fixtures start keeps its budget away from the user's too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACS_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite3"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Each test has a budget ledger of its own."""
+    from acs_jupyter import ledger
+
+    monkeypatch.setenv("ACS_LEDGER", str(tmp_path / "ledger" / "ledger.sqlite3"))
+    yield tmp_path / "ledger" / "ledger.sqlite3"
+    ledger.close()
 
 
 @pytest.fixture(scope="session")

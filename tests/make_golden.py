@@ -15,7 +15,7 @@ from acs_jupyter import events as ev
 from acs_jupyter import sse, wire
 from acs_jupyter.reader import Reader
 from acs_jupyter.session import Node, Session
-from acs_jupyter.widgets import words
+from acs_jupyter.widgets import roads, words
 from acs_jupyter.widgets.packing import pack
 from acs_jupyter.widgets.reading import align, level_of
 
@@ -78,7 +78,17 @@ def branch_events(base: str) -> list[ev.AnyEvent]:
         else ev.TokensArrived("b.0", " word")
     )
     opened = ev.opening("b", fork.request, parents=fork.parents, origin=fork.origin)
-    return [*events_of(base), *opened, came, ev.Finished("b.0", "length"), ev.RunClosed("b", "done")]
+    spent = ev.Spent("b", 9, 1)
+    sought = [ev.SeamSought("b.0", 1, 12)] if known else []
+    return [
+        *events_of(base),
+        *opened,
+        came,
+        ev.Finished("b.0", "length"),
+        spent,
+        ev.RunClosed("b", "done"),
+        *sought,
+    ]
 
 
 def session_of(events: list[ev.AnyEvent]) -> Session:
@@ -97,6 +107,7 @@ def golden(name: str) -> dict[str, Any]:
         "state": msgspec.to_builtins(session.state()),
         "packed": pack(session.state(), 0, 0.0),
         "words": _words(session),
+        "roads": {run: _road(session, run) for run in session.runs},
         "pieces": {node.id: _pieces(node) for node in session.nodes.values() if node.choice is not None},
     }
 
@@ -111,7 +122,7 @@ def render(content: dict[str, Any]) -> str:
     return (
         f'{{"events":[\n{events}\n],\n"state":{line(content["state"])},\n'
         f'"packed":{line(content["packed"])},\n'
-        f'"words":{line(content["words"])},\n"pieces":{line(content["pieces"])}}}\n'
+        f'"words":{line(content["words"])},\n"roads":{line(content["roads"])},\n"pieces":{line(content["pieces"])}}}\n'
     )
 
 
@@ -125,6 +136,11 @@ def _words(session: Session) -> dict[str, Any]:
         "clamp": words.clamp_words(run),
         "finish": [words.finish_words(session.nodes[node], run) for node in run.nodes],
     }
+
+
+def _road(session: Session, run: str) -> list[str]:
+    say = (roads.branch_name, roads.source_name, roads.leaving_words, roads.seam_words)
+    return [words(session, run) for words in say]
 
 
 def _pieces(node: Node) -> list[list[Any]]:

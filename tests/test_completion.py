@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from IPython.core.formatters import DisplayFormatter
@@ -191,3 +192,35 @@ def test_files_that_are_no_sessions(tmp_path) -> None:  # type: ignore[no-untype
     path.write_text(path.read_text() + '[1.0,{"type":"Nonsense"}]\n')
     with pytest.raises(ValueError, match="line 5"):
         Session.load(path)
+
+
+class Busy(list[str]):
+    """Parts of a text, to which another thread adds one whenever somebody looks at or changes several."""
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        if isinstance(key, slice):
+            self.append("+")
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.append("+")
+        super().__setitem__(key, value)
+
+
+def test_a_text_that_is_read_while_it_is_written_loses_nothing() -> None:
+    session = Session()
+    session.apply(events.opening("r", build_request({"prompt": "x"})))
+    node = session.nodes["r.0"]
+    node.parts = Busy(["a", "b"])
+    for count in range(3):
+        assert node.text == "ab" + "+" * count
+
+
+def test_a_copy_of_a_session_is_of_its_moment() -> None:
+    session = golden.session_of(golden.branch_events("stream_continuous_logprobs_5"))
+    now = session.copy()
+    before = now.state()
+    assert before == session.state()
+    session.apply([events.TokensArrived("b.0", " more", (" more",), (-1.0,), (None,))])
+    assert now.state() == before != session.state()

@@ -51,7 +51,7 @@ class Failing:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    def open(self, session: Session, handle: Any) -> None:
+    def open(self, session: Session, handle: Any, asking: Any, *, background: bool = False) -> None:
         time.sleep(0.4)  # the request is under way by then
         raise self.error
 
@@ -379,7 +379,8 @@ def test_negative_counts_are_none() -> None:
     got = complete(
         frame(piece("a", 0, "stop")), frame(usage={"prompt_tokens": -5, "completion_tokens": -9}), DONE
     )
-    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (0, 0)
+    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (1, 1)  # not told, so estimated
+    assert got.usage_source == "estimate"
 
 
 def test_without_usage_a_long_body_is_not_one_token() -> None:

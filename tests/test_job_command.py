@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.player import Player, whole
+from tests.support.player import HANG, Player, whole
 from tests.support.servers import Running, environment, serving
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def test_run_prints_the_text_and_finds_its_job_again(scripted_server: Running) -
     assert first.stdout == second.stdout == "é <b>\r\n🦊 ".encode()
     assert first.stderr.splitlines()[0].startswith(b"job job_")
     assert first.stderr.splitlines()[0].split(b":")[0] == second.stderr.splitlines()[0].split(b":")[0]
+    assert b"(found: this request has it already)" in second.stderr
+    assert b"found" not in first.stderr
     third = submit(scripted_server, say, "--tag", "other", tokens=40)
     assert third.stderr.splitlines()[0].split(b":")[0] != first.stderr.splitlines()[0].split(b":")[0]
 
@@ -82,7 +84,7 @@ def test_json_and_other_fields(scripted_server: Running) -> None:
     plain = run(scripted_server, "show", answer["job"]).stdout.decode()
     assert ["status", "succeeded"] in [line.split() for line in plain.splitlines()]
     conflict = submit(scripted_server, "Other", "--idempotency-key", "cli-json")
-    assert (conflict.returncode, conflict.stdout) == (1, b"")
+    assert (conflict.returncode, conflict.stdout) == (8, b"")
     assert b"idempotency_conflict" in conflict.stderr
 
 
@@ -175,7 +177,7 @@ def test_interrupting_the_command_leaves_the_job(scripted_server: Running) -> No
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=20)
     assert (waiting.returncode, out) == (3, "")
-    assert "the job goes on. To wait for it, run the same command again." in err
+    assert "the job goes on. The same command finds it again." in err
     state = told(run(scripted_server, "show", job, "--json"))
     assert state["status"] == "running"
     run(scripted_server, "cancel", job)
@@ -186,3 +188,69 @@ def test_help_tells_the_codes() -> None:
         done = jobs("http://127.0.0.1:9/v1", KEY, *arguments)
         assert done.returncode == 0
         assert b"3 it has not ended" in b" ".join(done.stdout.split())
+
+
+def test_the_list_is_the_journals_brought_up_to_date(
+    scripted_server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACS_JOURNAL", str(tmp_path / "jobs.sqlite3"))
+    empty = run(scripted_server, "list")
+    assert (empty.returncode, empty.stdout, empty.stderr) == (0, b"", b"no jobs\n")
+    assert submit(scripted_server, f"list {time.time_ns()}").returncode == 0
+    assert submit(scripted_server, f"#scripted fault=vllm_oom\nlist {time.time_ns()}").returncode == 1
+    slow = f"#scripted rate=40\nlist {time.time_ns()}"
+    assert submit(scripted_server, slow, "--deadline", "0.1", tokens=20).returncode == 3
+    for _ in range(200):
+        lines = run(scripted_server, "list").stdout.decode().splitlines()
+        if "succeeded" in lines[0]:
+            break
+    newest, failed, done = lines
+    assert "+ 20 tokens, length" in newest
+    assert ": failed, 502 vllm_oom: " in failed
+    assert ": succeeded, " in done
+    rows = [json.loads(line) for line in run(scripted_server, "list", "--json").stdout.splitlines()]
+    assert [row["outcome"] for row in rows] == ["succeeded", "failed", "succeeded"]
+    other = jobs(scripted_server.base, KEY, "list", "--all")
+    assert len(other.stdout.splitlines()) == 3
+    assert jobs(scripted_server.base, KEY, "list").stdout == b""
+    assert scripted_server.key.encode() not in (tmp_path / "jobs.sqlite3").read_bytes() + other.stdout
+
+
+def test_a_prompt_on_standard_input_is_exact() -> None:
+    answers = [
+        whole({"id": "j", "status": "queued"}, "202 Accepted"),
+        whole({"error": {"code": "x"}}, "410 Gone"),
+    ]
+    arguments = ("run", "--model", "m", "--prompt", "-", "--max-tokens", "5")
+    with Player(answers) as player:
+        assert jobs(player.base, KEY, *arguments, stdin="a\r\nb\rc \n").returncode == 6
+        assert player.requests[0].json["prompt"] == "a\r\nb\rc \n"
+    bad = subprocess.run(
+        [sys.executable, "-m", "acs_jupyter", "jobs", *arguments], input=b"ab\xff", capture_output=True, check=False,
+        env=environment(ACS_API_BASE="http://127.0.0.1:9", ACS_API_KEY=KEY),
+    )  # fmt: skip
+    assert (bad.returncode, bad.stdout) == (2, b"")
+    assert b"not UTF-8 (byte 2)" in bad.stderr
+
+
+def test_what_may_be_asked_again_has_a_code_of_its_own() -> None:
+    arguments = ("run", "--model", "m", "--prompt", "x", "--max-tokens", "5")
+    gone = jobs("http://127.0.0.1:9/v1", KEY, "show", "j")
+    assert gone.returncode == 7
+    full = whole({"error": {"code": "job_limit_reached", "message": "x"}}, "429 No", Retry_After="0")
+    with Player([full]) as player:
+        assert jobs(player.base, KEY, *arguments).returncode == 7
+    spent = whole({"error": {"code": "budget_exceeded", "message": "x"}}, "429 No")
+    with Player([spent]) as player:
+        done = jobs(player.base, KEY, *arguments)
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+        assert len(player.requests) == 1
+
+
+def test_the_deadline_holds_for_a_server_that_is_silent() -> None:
+    with Player([[HANG]]) as player:
+        arguments = ("--model", "m", "--prompt", "x", "--max-tokens", "5", "--deadline", "1.1", "--json")
+        done = jobs(player.base, KEY, "run", *arguments)
+        assert done.returncode == 3
+        assert told(done)["error"]["code"] == "job_pending"
+        assert len(player.requests) <= 3

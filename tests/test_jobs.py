@@ -338,7 +338,7 @@ def test_ends_have_types_and_advice(
 ) -> None:
     with Player([NEW, *answers]) as server:
         with pytest.raises(kind) as caught:
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
+            api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": None})
         assert len(server.requests) == 1 + len(answers)
     assert type(caught.value) is kind
     assert (caught.value.code, caught.value.job_id) == (code, "job_1")
@@ -525,7 +525,7 @@ class Meter:
 
 
 def test_the_budget_is_held_until_the_outcome(api: Sync) -> None:
-    held = ("reserve", "acsj-")
+    held = ("reserve", "acsj1")
     cases: list[tuple[list[list[Step]], list[Any]]] = [
         ([NEW, PENDING, completion()], [held, ("settle", 3, 1, "usage")]),
         ([NEW, refusal("vllm_oom", "502 Bad Gateway"), job("failed")], [held, ("release",)]),

@@ -126,8 +126,7 @@ def test_other_questions_do_not_show_it(call: str) -> None:
             calls[call]()
         client.close()
     assert leaks(shown(caught.value)) == set()
-    client = Client("http://127.0.0.1:9", KEY, retries=0)
-    with pytest.raises(errors.ConnectionFailed) as lost:
+    with Client("http://127.0.0.1:9", KEY, retries=0) as client, pytest.raises(errors.AcsError) as lost:
         client.models()
     assert lost.value.__context__ is None
     assert leaks(shown(lost.value)) == set()

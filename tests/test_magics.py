@@ -236,8 +236,13 @@ def test_an_interrupt_keeps_the_partial_text_and_is_raised_again(shell: Shell, c
 def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> None:
     server = connect(PARIS)
     ran = shell.run("%%acs --dry -m m -n 2 --seed 1\n{x}")
-    assert json.loads(ran.out)["prompt"] == "{x}"
-    assert json.loads(ran.out)["n"] == 2
+    shown, told = ran.out.split("\n}\n")
+    assert json.loads(shown + "}")["prompt"] == "{x}"
+    assert json.loads(shown + "}")["n"] == 2
+    assert told.splitlines() == [
+        "prompt tokens: at most 4 (one a byte and one for BOS; the server alone can count)",
+        "worst case: 260 tokens (4 prompt + 256 generated)",
+    ]
     assert server.requests == []
 
 
@@ -248,7 +253,12 @@ def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> 
         ("Hi \t", "ends in 2 blank characters"),
         ("a\r\nb", "\\r\\n line ends (1)"),
         ("<|begin_of_text|>Hi", "begins with <|begin_of_text|>"),
+        ("The capital of France: Fran", "'Fran' begins 'France'"),
         ("Hi", ""),
+        ("The cats like the cat", ""),
+        ("There was one of them there", ""),
+        ("Once upon a time, a runner: a-run", ""),
+        ("日本語。日本", ""),
     ],
 )
 def test_boundaries_are_pointed_out_and_nothing_is_repaired(
@@ -276,6 +286,15 @@ def test_the_doctor_measures_both_ways(
     assert frame["as_is"].iloc[0] != " Paris"
     shell.run("%%acs --max-tokens 1\nThe capital of France is")
     assert "clean" in shell.run("%acs doctor").out
+    assert (
+        "note:" not in shell.run("%%acs --max-tokens 1\nThe capital of Germany is Berl").out
+    )  # it cannot be known
+    frame = shell.run("%acs doctor").result  # but measured
+    assert "'Berl' for the beginning of a longer word" in frame["note"].iloc[0]
+    assert (
+        frame["as_is"].iloc[0].isalpha()
+    )  # it goes on inside the word, and not with what the word was to be
+    assert frame["without"].iloc[0] == " Berlin"
 
 
 def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:
@@ -328,7 +347,7 @@ def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
     assert "no-such.gguf" in shell.run("%acs local --gguf no-such.gguf").out
     assert "%acs help options" in shell.run("%%acs --help\nHi").out
     assert "%acs help options" in shell.run("%%acs --zzzzz\nHi").out
-    assert "Topics: options" in shell.run("%acs help zzz").out
+    assert "Topics: budget, continue, jobs" in shell.run("%acs help zzz").out
 
 
 def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
@@ -336,6 +355,9 @@ def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
     connect(PARIS)
     shell.run("%%acs -m m\nHi")
     assert shell.run("%acs last").out == " Paris\n"
+    shell.shell.user_ns["kept"] = shell["_acs"]
+    assert shell.run("%acs last kept").out == " Paris\n"
+    assert "shell is no completion" in shell.run("%acs last shell").out
 
 
 def test_in_a_terminal_the_empty_lines_that_end_a_cell_are_not_sent(connect: Any) -> None:
@@ -357,7 +379,7 @@ def test_several_choices_are_told_apart(shell: Shell, connect: Any) -> None:
     pieces = [*frames(["a"], index=0), *frames(["b"], index=1)]
     connect(stream(*pieces, DONE))
     ran = shell.run("%%acs -m m -n 2\nHi")
-    assert ran.out == "[0] a\n[1] b\n"
+    assert ran.out == "[1 of 2] a\n[2 of 2] b\n"
 
 
 @pytest.mark.parametrize(

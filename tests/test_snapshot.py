@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import subprocess
 import sys
@@ -13,15 +12,20 @@ import pytest
 
 from acs_jupyter import events as ev
 from acs_jupyter.session import Session
-from acs_jupyter.widgets.reading import align, level, percent, quoted, visible
+from acs_jupyter.widgets.reading import INVISIBLE, align, level, percent, quoted, visible
 from acs_jupyter.widgets.snapshot import mimebundle, plain_text, static_html
+from acs_jupyter.widgets.tinted import on_file, tinted
 from acs_jupyter.wire import CompletionRequest
 from tests import make_golden as golden
+from tests.support.texts import session_of as session_with
 
 HOSTILE = [
     "</script>", "<img src=x onerror=alert(1)>", "</pre></style>", '" onmouseover="alert(1)', "'", "&lt;",
     "\u202e", "\x00", "\r", "<!--", "]]>", "\n", "\t", "&#60;", "\u2066", "\ufeff",
 ]  # fmt: skip
+
+
+CLASSES = {"k", *(f"k{level}" for level in range(1, 8))}
 
 
 class Reading(HTMLParser):
@@ -79,6 +83,7 @@ def test_hostile_text_makes_no_tag_and_no_attribute() -> None:
     read = Reading(static_html(session_of(HOSTILE), "r"))
     assert {tag for tag, _ in read.tags} == {"style", "div", "pre", "span", "i"}
     assert {name for _, attrs in read.tags for name in attrs} <= {"class", "title", "style"}
+    assert all(attrs.get("class", "k") in CLASSES for tag, attrs in read.tags if tag in {"u", "span", "i"})
     assert read.texts == ["".join(HOSTILE).replace("\u202e", "⟨U+202E⟩").replace("\x00", "⟨U+0000⟩")
         .replace("\r", "⟨U+000D⟩").replace("\u2066", "⟨U+2066⟩").replace("\ufeff", "⟨U+FEFF⟩")]  # fmt: skip
     assert len(read.titles) == len(HOSTILE)
@@ -97,19 +102,32 @@ def test_hostile_names_and_errors_are_text() -> None:
         assert word not in markup
 
 
-def test_a_token_costs_less_than_224_bytes_with_five_alternatives() -> None:
-    rng = random.Random(3)
-    words = [" light", " keeper", " the", " climbing", ",", " lamp", " wrote", "\n", " a"]
+def test_titles_are_short_and_hold_no_blank_within_an_entry() -> None:
     session = Session(clock=lambda: 0.0)
     session.apply(ev.opening("r", CompletionRequest(prompt="P", logprobs=5)))
-    for _ in range(2000):
-        token = rng.choice(words)
-        top = {token: -rng.expovariate(0.5)}
-        while len(top) < 6:
-            top[f" {rng.choice(words).strip() or 'or'}{len(top)}"] = -rng.expovariate(0.4)
-        session.apply([ev.TokensArrived("r.0", token, [token], [top[token]], [top])])
+    top = {" the": -1.8, "'a b'": -0.9, "\n": -4.0, "<": -5.4, "\xa0": -6.0, " never": -8.0}
+    session.apply([ev.TokensArrived("r.0", " the\n", [" the", "\n"], [-1.8, -7.9], [top, {"\n": -7.9}])])
     session.apply([ev.RunClosed("r", "done")])
-    assert len(static_html(session, "r").encode()) / 2000 <= 224
+    read = Reading(static_html(session, "r"))
+    assert read.titles == ["41%'a·b' ▸16.5% 2%↵ .5%< .2%\xa0", "▸0.037%↵"]
+    assert [tag for tag, _ in read.tags if tag in {"span", "u", "i"}] == ["span", "u", "i"]
+
+
+@pytest.mark.parametrize("kind", ["text", "han", "markup"])
+def test_a_text_without_room_is_whole_and_keeps_some_tints(kind: str) -> None:
+    node = (session := session_with(400, kind)).nodes[session.runs["r"].nodes[0]]
+    full = Reading(f"<pre>{tinted(node)}</pre>")
+    lean = tinted(node, 0)
+    half = tinted(node, (on_file(tinted(node)) + on_file(lean)) / 2)
+    named = INVISIBLE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", node.text)
+    for markup, titles in ((lean, range(1)), (half, range(100, 300))):
+        read = Reading(f"<pre>{markup}</pre>")
+        assert read.texts == full.texts == [named]
+        assert len(read.titles) in titles
+        assert {attrs["class"] for tag, attrs in read.tags if tag == "u"} == {"k3", "k4", "k5", "k6", "k7"}
+        assert read.titles == full.titles[: len(read.titles)]
+    assert on_file(half) <= (on_file(tinted(node)) + on_file(lean)) / 2
+    assert re.search(r"<u class=k(\d)>[^<]*</u><u class=k\1>", lean) is None
 
 
 def test_only_the_view_beside_a_window_hides_anything() -> None:

@@ -4,7 +4,7 @@
     |-- NotConfigured            no base URL or no key: nothing was sent
     |-- ClientClosed            used after close(): nothing was sent
     |-- InvalidRequest           refused before sending: a field, its value, its bound
-    |-- BudgetRefused            the local budget would be exceeded: nothing was sent
+    |-- LedgerFailed             the budget ledger cannot be used: nothing was sent
     |-- ConnectionFailed         no answer at all
     |-- Interrupted              an answer began and was cut; what came is kept
     |-- NoPromptLogprobs         an answer without the scores that were asked for
@@ -18,6 +18,7 @@
         |-- Expired              410: JobExpired
         |-- RequestTooLarge      413
         |-- TooManyRequests      429: BudgetExceeded, QueueFull, RateLimited, ...
+        |   '-- BudgetExceeded   ... and below it BudgetRefused: a local limit, nothing was sent
         '-- ServerFailure        5xx: UpstreamDeadline, CircuitOpen, ColdBoot, JobInterrupted, ...
 
 Owns codes, statuses, whether a retry can help, and one line of advice for each.
@@ -32,12 +33,12 @@ from typing import Any
 from .base import (
     AcsError,
     ApiError,
-    BudgetRefused,
     ClientClosed,
     ConnectionFailed,
     Interrupted,
     InvalidRequest,
     JobPending,
+    LedgerFailed,
     NoPromptLogprobs,
     NotConfigured,
 )
@@ -65,6 +66,7 @@ from .refusals import (
     BadJson,
     BadRequest,
     BudgetExceeded,
+    BudgetRefused,
     ChatCompletionsUnsupported,
     Conflict,
     ContextLengthExceeded,
@@ -145,6 +147,7 @@ __all__ = [
     "JobStoreFull",
     "KeyDisabled",
     "KeyRevoked",
+    "LedgerFailed",
     "MissingAuthorization",
     "ModelNotFound",
     "NoPromptLogprobs",
@@ -174,10 +177,10 @@ def _tree(cls: type[ApiError]) -> list[type[ApiError]]:
 
 
 def _catalogue() -> dict[str, type[ApiError]]:
-    # The first class that claims a code keeps it: a family head before its members.
+    # The first class that claims a code keeps it: a family head before its members. No server says BudgetRefused.
     table: dict[str, type[ApiError]] = {}
     for cls in _tree(ApiError):
-        if isinstance(cls.__dict__.get("code"), str):
+        if isinstance(cls.__dict__.get("code"), str) and cls is not BudgetRefused:
             table.setdefault(cls.__dict__["code"], cls)
     return table
 

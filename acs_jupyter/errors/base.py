@@ -43,7 +43,7 @@ class AcsError(Exception):
         return self
 
     def __str__(self) -> str:
-        parts = [f"{self.code}: {_one_line(self.message)}"]
+        parts = [f"{self.code}: {one_line(self.message)}"]
         if self.hint:
             parts.append(self.hint)
         if self.job_id:
@@ -76,11 +76,11 @@ class InvalidRequest(AcsError):
     code = "invalid_request"
 
 
-class BudgetRefused(AcsError):
-    """The local budget would be exceeded; no socket was opened."""
+class LedgerFailed(AcsError):
+    """The budget ledger cannot be read or written; no socket was opened."""
 
-    code = "budget_refused"
-    advice = "Lower max_tokens or n, or raise the limit."
+    code = "ledger_failed"
+    advice = "Free the file, name another one in ACS_LEDGER, or work without: ACS_LEDGER=off."
 
 
 class ConnectionFailed(AcsError):
@@ -109,6 +109,10 @@ class JobPending(AcsError):
 
     code = "job_pending"
     advice = "It goes on without you; wait for it again, or cancel it."
+    retry_after: float | None = None
+    """Seconds the server asks to wait before the next question, when it said so."""
+    state: str = ""
+    """The job's state, when this answer told it."""
 
 
 class ApiError(AcsError):
@@ -120,6 +124,8 @@ class ApiError(AcsError):
 
     status: int = 0
     can_retry: ClassVar[bool] = False
+    final: bool = False
+    """Whether it is how a completion job ended, rather than a question that failed."""
 
     def __init__(
         self,
@@ -138,7 +144,7 @@ class ApiError(AcsError):
         self.retryable = type(self).can_retry if retryable is None else retryable
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """One line that cannot steer a terminal: control and format characters are named."""
     flat = "".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in " ".join(text.split()))
     return flat if len(flat) <= 600 else flat[:599] + "…"

@@ -84,8 +84,8 @@ class JobInterrupted(ServerFailure):
     status = 503
     can_retry = False
     advice = (
-        "It may have been billed: give the operator job id and request id before you submit it anew (with tag=, since "
-        "the same request finds this job again)."
+        "It is not run again by itself and may have been billed: give the operator job id and request id; "
+        "another tag runs it anew."
     )
 
 

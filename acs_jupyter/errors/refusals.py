@@ -1,6 +1,7 @@
 """The server refuses a request: 400 to 429.
 
 Owns one class a code, with its status, whether a retry can help, and advice. It must not know how an error is read.
+``BudgetRefused`` is the one that is not the server's: the local ledger says it in the server's place.
 """
 
 from __future__ import annotations
@@ -176,13 +177,14 @@ class JobConflict(Conflict):
     """The idempotency key belongs to a job with another request."""
 
     code = "idempotency_conflict"
+    advice = "Use another idempotency key, or leave it out: then it is made from the request."
 
 
 class JobCancelled(Conflict):
     """The job was cancelled; it has no result."""
 
     code = "job_cancelled"
-    advice = "To run it after all, submit it with tag= (any new text) or another idempotency key."
+    advice = "Another tag (or idempotency key) runs it after all."
 
 
 class HarvestNotCancellable(Conflict):
@@ -204,7 +206,7 @@ class JobExpired(Expired):
     """The job's content was kept for its time and is gone, or it waited too long to run."""
 
     code = "job_expired"
-    advice = "Results are kept 24 hours; submit under another idempotency key (or tag=) to run it again."
+    advice = "Results are kept 24 hours; another tag (or idempotency key) runs it again, as new paid work."
 
 
 class RequestTooLarge(ApiError):
@@ -230,6 +232,14 @@ class BudgetExceeded(TooManyRequests):
     code = "budget_exceeded"
     can_retry = False
     advice = "The budget resets on the 1st (UTC); ask the operator to raise it."
+
+
+class BudgetRefused(BudgetExceeded):
+    """A local limit would be exceeded: the request never left this machine, no socket was opened."""
+
+    code = "budget_refused"
+    status = 0
+    advice = "Lower max_tokens or n, or raise the limit."
 
 
 class QueueFull(TooManyRequests):

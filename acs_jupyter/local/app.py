@@ -15,14 +15,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..checks import parse_request
-from ..errors import ApiError, ChatCompletionsUnsupported, NotFound, RequestTooLarge
+from ..errors import ApiError, ChatCompletionsUnsupported
+from .bodies import read_body
 from .compress import Gzip
 from .desk import CLIENT_LEFT, Desk
 from .embedded import Embedded
 from .forwarding import Forwarding
-from .guard import Guard
+from .guard import Guard, failure
 from .job_routes import JobRoutes, Private
 from .jobs import Done, Jobs
+from .missing import refusal
 from .openapi import PAGE, PAGE_POLICY, specification
 from .readings import Readings
 from .respond import error_response
@@ -74,7 +76,12 @@ def create_app(
             Route("/swagger", _swagger, methods=["GET"]),
             *(JobRoutes(board, desk, backend.check).routes() if board else ()),
         ],
-        exception_handlers={HTTPException: _http_error, ApiError: _api_error, ClientDisconnect: _client_left},
+        exception_handlers={
+            HTTPException: _http_error,
+            ApiError: _api_error,
+            ClientDisconnect: _client_left,
+            Exception: _failed,  # else Starlette answers with plain text
+        },
     )
     app.router.redirect_slashes = False
     return Guard(Gzip(Private(app)), hosts)
@@ -97,7 +104,7 @@ class _Routes:
     async def completions(self, request: Request) -> Answer:
         """A completion as JSON or as a stream."""
         ticket = self._desk.admit(request)
-        body = await _body(request)
+        body = await read_body(request, MAX_BODY, self._desk.limits.body_wait, _too_large)
         if not await ticket.turn(request.receive):
             return Response(status_code=CLIENT_LEFT)
         return await self._backend.answer(request, body, parse_request(body), ticket)
@@ -108,15 +115,8 @@ class _Routes:
             return await self._backend.job(parsed, ticket, request_id)
 
 
-async def _body(request: Request) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MAX_BODY:
-            raise RequestTooLarge(f"The body is above {MAX_BODY} bytes.")
-        parts.append(part)
-    return b"".join(parts)
+def _too_large(size: int) -> str:
+    return f"The body is above {MAX_BODY} bytes."
 
 
 async def _specification(request: Request) -> Response:
@@ -139,10 +139,8 @@ async def _client_left(request: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if error.status_code == 404:
-        return error_response(NotFound(f"There is no {request.url.path} here."), request.state.request_id)
-    code = "method_not_allowed" if error.status_code == 405 else "invalid_request"
-    problem = ApiError(
-        f"{request.method} {request.url.path}: {error.detail}.", code=code, status=error.status_code
-    )
-    return error_response(problem, request.state.request_id)
+    return refusal(request, error)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return error_response(failure(error, request.state.request_id), request.state.request_id)

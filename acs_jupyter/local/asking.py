@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from ..errors import ApiError, UpstreamServerError
-from .reading import ENCODINGS, coding_of, decoded, error_body
-from .upstream_errors import curable, detailed, refused, too_late, unreachable
+from .reading import ENCODINGS, LONGEST_ERROR, coding_of, decoded, error_body
+from .sieve import is_error, may_be_error
+from .upstream_errors import curable, detailed, in_answer, refused, too_late, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable
@@ -55,7 +56,7 @@ class Asking:
             except httpx.ReadTimeout:
                 raise too_late(self._window + 30) from None
             except (httpx.NetworkError, httpx.ProtocolError) as problem:
-                error: ApiError = unreachable(type(problem).__name__, attempt)
+                error: ApiError = self._unreachable(problem, attempt)
             except zlib.error:
                 error = UpstreamServerError("The upstream's encoding cannot be read.", retry_after=1)
             except ApiError as problem:
@@ -72,7 +73,21 @@ class Asking:
         first = await anext(parts, b"")
         if not first:
             raise UpstreamServerError("The upstream's answer is empty.", retry_after=1)
-        return response, parts, first
+        return response, parts, await self._examined(parts, first, attempt)
+
+    async def _examined(self, parts: AsyncGenerator[bytes], first: bytes, number: int) -> bytes:
+        # The first bytes; all of an error's, which some servers put into a 200.
+        more = first
+        while more and len(first) < LONGEST_ERROR and may_be_error(first) is not False:
+            more = await anext(parts, b"")
+            first += more
+        if not more and is_error(first):
+            raise detailed(in_answer(first), upstream_status=200, attempts=number)
+        return first
+
+    def _unreachable(self, problem: Exception, attempts: int) -> ApiError:
+        upstream = self._upstream
+        return unreachable(type(problem).__name__, attempts, upstream.name, upstream.cold_for)
 
     async def _attempt(self, number: int) -> httpx.Response:
         """The head of a good answer; anything else as the contract's error."""
@@ -82,7 +97,7 @@ class Asking:
             raise too_late(self._window + 30) from None
         except httpx.HTTPError as problem:
             self._upstream.lost()
-            raise unreachable(type(problem).__name__, number) from None
+            raise self._unreachable(problem, number) from None
         self._response = response
         try:
             await self._check(response, number)
@@ -97,17 +112,15 @@ class Asking:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = coding_of(response)
         if coding not in (*ENCODINGS, "identity", ""):
-            raise UpstreamServerError(
-                f"The upstream's encoding '{coding[:20]}' cannot be read.", retry_after=1
-            )
+            named = f" '{coding}'" if coding in ("br", "zstd", "compress") else ""  # others could be anything
+            raise UpstreamServerError(f"The upstream's encoding{named} cannot be read.", retry_after=1)
         if status == 200 and kind == wanted:
             return
+        body = await _error_body(response) if status != 200 or kind == "application/json" else b""
+        if status == 200 and body and is_error(body):
+            raise detailed(in_answer(body), upstream_status=status, attempts=number)
         if status == 200:
             raise UpstreamServerError(f"The upstream did not answer with {wanted}.", retry_after=1)
-        try:
-            body = await error_body(response)
-        except (httpx.HTTPError, zlib.error):
-            body = b""
         if status >= 500:
             self._upstream.lost()
         error = refused(status, body, response.headers.get("retry-after"))
@@ -119,3 +132,10 @@ class Asking:
                 return await work
         except TimeoutError:
             raise too_late(self._window) from None
+
+
+async def _error_body(response: httpx.Response) -> bytes:
+    try:
+        return await error_body(response)
+    except (httpx.HTTPError, zlib.error):
+        return b""

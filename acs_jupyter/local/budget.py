@@ -17,7 +17,7 @@ from .holds import Hold, Holds
 from .ledger import Entry, Ledger, month_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from .keys import Caller, Keys
     from .ledger import Source
@@ -85,6 +85,10 @@ class Budget:
         self._held[place] = self._held.get(place, 0) + made.held
         return made
 
+    def check(self, caller: Caller) -> None:
+        """Refuse work of a key whose month is used up already; nothing is held."""
+        self._fitted(caller, Purpose("", "", ""), 0, 1, 1)
+
     def settle(
         self, reservation: Reservation, *, prompt: int, completion: int, status: int, source: Source
     ) -> None:
@@ -122,13 +126,13 @@ class Budget:
 
 
 def settle_left_behind(
-    store: Store, now: float, *, charge: bool, prefix: str | None = None, request_id: str | None = None
+    store: Store, now: float, *, charge: bool, of: Callable[[dict[int, Hold]], Collection[int]] = list
 ) -> list[Hold]:
-    """Settle what killed servers hold (of one key or one request, or all): as used in full, or as not used at all."""
+    """Settle what killed servers hold: as used in full, or as not used at all. ``of`` picks by number (all)."""
     ledger, settled = Ledger(store), []
-    for number, hold in Holds(store).left_behind().items():
-        if prefix not in (None, hold.prefix) or request_id not in (None, hold.request_id):
-            continue
+    left = Holds(store).left_behind()
+    for number in of(left):
+        hold = left[number]
         counts = (hold.prompt_tokens, hold.completion_tokens) if charge else (0, 0)
         who = (hold.request_id, hold.key_id, hold.prefix, hold.endpoint, hold.model)
         ledger.add(Entry(*who, *counts, KILLED, "held" if charge else "none", hold.month, now), number)

@@ -41,10 +41,11 @@ KEPT = 400 * 86_400.0
 
 @dataclass(frozen=True)
 class Limits:
-    """What one key may do. 0 switches off ``starts``, ``reads`` (both a minute), ``window`` and ``window_tokens``.
+    """What one key may do. 0 switches off ``starts``, ``reads`` (both a minute), and all that is measured in seconds.
 
     ``window``: seconds an answer without streaming may take. ``window_tokens``: tokens a choice can gain in them.
-    ``refuse_infeasible``: whether an explicit ``max_tokens`` above that is refused or just tried.
+    ``refuse_infeasible``: whether an explicit ``max_tokens`` above that is refused or just tried. ``body_wait``:
+    seconds without a byte after which the body of a request is given up.
     """
 
     active: int = 16
@@ -54,6 +55,7 @@ class Limits:
     window: float = 840.0
     window_tokens: int = 15_600
     refuse_infeasible: bool = True
+    body_wait: float = 60.0
 
 
 class Desk:
@@ -151,6 +153,7 @@ class Ticket:
         self._request_id, self._endpoint = request_id, endpoint
         self._reservation: Reservation | None = None
         self._prompt, self._started, self._made = 0, False, 0
+        self._counted_here = False
         self.headers: dict[str, str] = {}
 
     @property
@@ -235,14 +238,15 @@ class Ticket:
         self._started = True
 
     def reported(self, prompt: int | None, completion: int) -> None:
-        """What an engine elsewhere says it used so far; ``None``: it read the prompt, as counted here."""
-        self._started = True
+        """What an engine elsewhere says it used so far; ``None``: it did not say, both are as counted here."""
+        self._started, self._counted_here = True, prompt is None
         self._prompt = self._prompt if prompt is None else prompt
         self._made = completion
 
     def done(self) -> None:
         """The engine has ended: settle before the client can know."""
-        self._settle(200, "usage" if self._started else "none")
+        told: Source = "cut" if self._counted_here else "usage"
+        self._settle(200, told if self._started else "none")
 
     def failed(self, status: int, *, kept: bool = False) -> None:
         """The engine failed; what came before counts only when the client has it (``kept``)."""

@@ -76,6 +76,8 @@ class Engine(Protocol):
     model: Model
     fingerprint: str
     vocab_size: int
+    longest_token: int | None
+    """Most bytes of text that one token can stand for; ``None`` when there is no such bound."""
 
     async def tokenize(self, text: str, *, special: bool) -> list[int]:
         """Token ids of a text; with ``special`` the tokenizer's own start token comes first."""

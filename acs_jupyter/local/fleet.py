@@ -16,7 +16,9 @@ import msgspec
 from ..checks import beyond_model
 from ..errors import BadRequest, ContextLengthExceeded, FullVocabPromptTooLong, ModelNotFound
 from ..wire import UPSTREAM_GPU, UPSTREAM_MODEL, StreamOptions, encode_request
-from .relay import Order, Relay
+from .counts import ADDED, Counts, most_tokens
+from .order import Order
+from .relay import Relay
 from .splice import splice
 from .upstream import Patience, Upstream, learn_all
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..wire import CompletionRequest, Model
-    from .relay import OnEnd, OnUsage
+    from .order import OnEnd, OnUsage
     from .upstream import Counted
 
 DEFAULT_MAX_TOKENS = 32_000
@@ -74,8 +76,28 @@ class Forward:
             on_usage=on_usage,
             on_end=on_end,
             window=self.upstream.patience.deadline if window is None else window,
+            most=self.most,
+            known=self.known,
+            prompts=self.request.prompt_count,
+            fan_out=self.request.fan_out,
         )
         return Relay(self.upstream, order, ticket)
+
+    @property
+    def known(self) -> int:
+        """Tokens of the prompts, as far as they are known here: counted, or sent as tokens."""
+        if self.counted is not None:
+            return self.counted.total
+        return sum(len(prompt) for prompt in self.request.prompts if isinstance(prompt, list))
+
+    @property
+    def most(self) -> Counts:
+        """The most that an answer can have used: the prompts as counted or by their bytes, all that was asked for."""
+        prompts = self.request.prompts
+        prompt = sum(map(most_tokens, prompts))
+        if self.counted is not None:
+            prompt = min(prompt, self.counted.total + ADDED * len(prompts))
+        return Counts(prompt, self.request.choice_count * self.max_tokens)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -136,7 +158,7 @@ class Fleet:
             if not name or upstream.name == name:
                 return upstream
         known = ", ".join(f"'{upstream.name}'" for upstream in self.upstreams)
-        raise ModelNotFound(f"model={name!r} is not served here. Use {known}, or see GET /v1/models.")
+        raise ModelNotFound(f"model={name[:80]!r} is not served here. Use {known}, or see GET /v1/models.")
 
     async def plan(self, request: CompletionRequest, *, count: bool = False) -> Forward:
         """Check what can be known here and fill in ``max_tokens``; the engine refuses the rest itself.
@@ -170,14 +192,14 @@ class Fleet:
         return {"id": name, "object": "model.status", "warm": upstream.warm, "boot": boot}
 
     def health(self, now: float) -> tuple[list[dict[str, Any]], list[str]]:
-        """The backends of ``GET /health``, and the ids of those whose breaker is not closed."""
+        """The backends of ``GET /health``, and the ids of those that do not answer or whose breaker is not closed."""
         backends = []
         for upstream in self.upstreams:
             last = upstream.last_answer
             backends.append(
                 {
                     "model_id": upstream.name,
-                    "status": "live",
+                    "status": "live" if upstream.reached else "unreachable",
                     "gpu_shape": "unknown",
                     "breaker_state": upstream.breaker.state,
                     "breaker_consecutive_failures": upstream.breaker.failures,
@@ -188,7 +210,8 @@ class Fleet:
                     "active_choices": upstream.active,
                 }
             )
-        return backends, [str(each["model_id"]) for each in backends if each["breaker_state"] != "closed"]
+        bad = [each for each in backends if each["breaker_state"] != "closed" or each["status"] != "live"]
+        return backends, [str(each["model_id"]) for each in bad]
 
     async def aclose(self) -> None:
         """Close every connection; the fleet is not used afterwards."""
@@ -235,6 +258,10 @@ def open_fleet(
         if upstream.name is None:
             raise BadUpstream(
                 f"The upstream {upstream.base} did not name its model: start it first, or give --model ID=URL."
+            )
+        if not (upstream.name.strip() and upstream.name.isprintable()):
+            raise BadUpstream(
+                f"A model id must be printable, not {upstream.name[:80]!a}: give --model ID=URL."
             )
         if not upstream.warm:
             say(f"The upstream of '{upstream.name}' does not answer yet.")

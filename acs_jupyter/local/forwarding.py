@@ -73,10 +73,10 @@ class Forwarding:
 
 def _hold(ticket: Ticket, forward: Forward, *, hurried: bool) -> None:
     """Check deadline and budget, hold the tokens, and lower what the upstream is asked for."""
-    request, counted = forward.request, forward.counted
+    request = forward.request
     forward.max_tokens = ticket.hold(
         model=forward.upstream.name or "",
-        prompt=0 if counted is None else counted.total,
+        prompt=forward.known,
         choices=request.choice_count,
         asked=forward.max_tokens,
         chosen=isinstance(request.max_tokens, int),

@@ -39,10 +39,11 @@ class Guard:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         state["leaving"] = ExitStack()  # what a request holds is given back here, however it ended
-        started = False
+        started = ended = False
 
         async def tagged(message: Message) -> None:
-            nonlocal started
+            nonlocal started, ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             if message["type"] == "http.response.start":
                 started = True
                 state["status"] = message["status"]
@@ -55,13 +56,13 @@ class Guard:
         except ApiError as error:
             await error_response(error, request_id)(scope, receive, tagged)
         except Exception as problem:
-            log.error("request %s failed: %s", request_id, type(problem).__name__)  # never its content
-            if started:
+            # Starlette raises again behind an answer that it has given.
+            if started and not ended:
                 raise
-            failure = ServerFailure("The server failed; the request id helps to find out why.")
-            await error_response(failure, request_id)(scope, receive, tagged)
+            if not started:
+                await error_response(failure(problem, request_id), request_id)(scope, receive, tagged)
         finally:
-            state["leaving"].close()
+            _leave(state["leaving"], request_id)
 
     def _check_host(self, host: str) -> None:
         name = re.sub(r":\d+$", "", host.strip().lower())
@@ -69,6 +70,19 @@ class Guard:
             raise ApiError(
                 "The Host header does not name this machine's loopback.", code="host_not_allowed", status=403
             )
+
+
+def failure(problem: Exception, request_id: str) -> ServerFailure:
+    """What is told of a failure nobody expected; the log names it, never its content."""
+    log.error("request %s failed: %s", request_id, type(problem).__name__)
+    return ServerFailure("The server failed; the request id helps to find out why.")
+
+
+def _leave(holding: ExitStack, request_id: str) -> None:
+    try:
+        holding.close()
+    except Exception as problem:  # noqa: BLE001 - the answer is out; all of the stack was called
+        log.error("request %s was not left cleanly: %s", request_id, type(problem).__name__)
 
 
 def _request_id(inbound: str | None) -> str:

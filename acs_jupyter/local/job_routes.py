@@ -20,10 +20,10 @@ from ..errors import (
     JobCancelled,
     JobExpired,
     JobInterrupted,
-    RequestTooLarge,
     class_for,
 )
 from ..wire import IDEMPOTENCY_KEY, MAX_JOB_BODY, RETRY_AFTER, SHOULD_RETRY
+from .bodies import read_body
 from .job_values import Owner
 from .respond import error_response
 from .shape import encode
@@ -64,7 +64,10 @@ class JobRoutes:
         self._desk.starter(request)
         owner = owner_of(request)
         key = _idempotency_key(request)
-        parsed = parse_request(await _small_body(request))
+        wait = self._desk.limits.body_wait
+        parsed = parse_request(
+            await read_body(request, MAX_JOB_BODY, wait, lambda size: job_too_large(size) or "")
+        )
         problem = beyond_job(parsed)
         if problem:
             raise BadRequest(problem)
@@ -72,6 +75,7 @@ class JobRoutes:
         is_new = False
         if row is None:
             await self._check(parsed)
+            self._desk.budget.check(request.state.caller)
             row, is_new = await self._jobs.submit(owner, key, parsed, request.state.request_id)
         return self._told(row, 202 if is_new else 200)
 
@@ -99,7 +103,17 @@ class JobRoutes:
         return owner_of(request)
 
     def _told(self, row: Row, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-        return Response(encode(described(row, self._jobs.limits)), status, headers, "application/json")
+        told = described(row, self._jobs.limits) | {"usage": self._usage(row)}
+        return Response(encode(told), status, headers, "application/json")
+
+    def _usage(self, row: Row) -> dict[str, int] | None:
+        """What an ended job has cost, so that a client can settle one that has no result; ``None`` while unknown."""
+        if not row.ended_for_good or row.usage_pending:
+            return None
+        if row.started is None:
+            return _counts(0, 0)
+        spent = self._desk.ledger.of_request(row.request_id, row.owner)
+        return None if spent is None else _counts(*spent)
 
 
 class Private:
@@ -165,6 +179,14 @@ def _outcome(row: Row) -> ApiError:
     return JobInterrupted("The server that ran this job is gone; what became of it is not known.")
 
 
+def _counts(prompt: int, completion: int) -> dict[str, int]:
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+
+
 def _time(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
@@ -174,17 +196,3 @@ def _idempotency_key(request: Request) -> str:
     if len(given) != 1 or not _VISIBLE.fullmatch(given[0]):
         raise BadRequest("The Idempotency-Key header must hold 1 to 128 visible ASCII characters.")
     return given[0]
-
-
-async def _small_body(request: Request) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_JOB_BODY:
-            raise RequestTooLarge(job_too_large(max(len(body), _announced(request))) or "")
-    return bytes(body)
-
-
-def _announced(request: Request) -> int:
-    length = request.headers.get("content-length", "")
-    return int(length) if length.isascii() and length.isdecimal() else 0

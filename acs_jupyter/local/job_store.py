@@ -12,15 +12,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import JobConflict, JobLimitReached, JobNotFound, JobStoreFull
-from .budget import settle_left_behind
 from .job_values import End, Limits, New, Owner, Row
-from .store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,15 +154,18 @@ class JobStore:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._dropped = False
 
-    def reconcile(self, job: str | None = None) -> list[str]:
-        """Say that the usage of interrupted jobs (one, or all) has been settled; their request ids."""
+    def reconcile(self, job: str | None = None) -> list[Row]:
+        """Say that the usage of interrupted jobs (one, or all) has been settled; these jobs."""
         with self._change():
-            done = self._db.execute(
+            return self._many(
                 "UPDATE jobs SET usage_pending = 0 WHERE usage_pending AND status NOT IN ('queued', 'running')"
-                " AND coalesce(?, id) = id RETURNING request_id",
-                (job,),
+                " AND coalesce(?, id) = id RETURNING *",
+                job,
             )
-            return [row["request_id"] for row in done.fetchall()]
+
+    def has(self, job: str) -> bool:
+        """Whether a job is known, whoever's it is."""
+        return self._one("SELECT * FROM jobs WHERE id = ?", job) is not None
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -231,35 +231,14 @@ class JobStore:
                 raise kind(f"There are {cap} {what}, which is the most.", retry_after=_wait(what))
 
     def _one(self, sql: str, *values: Any) -> Row | None:
-        found = self._db.execute(sql, values).fetchall()
-        if not found:
-            return None
-        row = dict(found[0])
-        for name in ("cancel_requested", "usage_pending", "content_gone"):
-            row[name] = bool(row[name])
-        return Row(**row)
+        return next(iter(self._many(sql, *values)), None)
 
-
-def reconcile(folder: str | None, job: str | None, *, charge: bool) -> int:
-    """The same for a server that does not run, by its data folder (default: ``ACS_LOCAL_DATA``).
-
-    What these jobs held is counted as used in full (``charge``) or released.
-    """
-    place = folder_of(folder)
-    if place is None or not (place / FILE).exists():
-        raise StoreBusy("There is no data folder with jobs: name it with --data or ACS_LOCAL_DATA.")
-    store = JobStore(place, time.time())
-    try:
-        settled = store.reconcile(job)
-    finally:
-        store.close()
-    budgets = Store(place)
-    try:
-        for request_id in settled:
-            settle_left_behind(budgets, time.time(), charge=charge, request_id=request_id)
-    finally:
-        budgets.close()
-    return len(settled)
+    def _many(self, sql: str, *values: Any) -> list[Row]:
+        rows = [dict(found) for found in self._db.execute(sql, values).fetchall()]
+        for row in rows:
+            for name in ("cancel_requested", "usage_pending", "content_gone"):
+                row[name] = bool(row[name])
+        return [Row(**row) for row in rows]
 
 
 def folder_of(given: str | None) -> Path | None:

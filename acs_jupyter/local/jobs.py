@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import re
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
@@ -26,7 +28,7 @@ import msgspec
 
 from ..checks import parse_request
 from ..errors import ApiError, JobCancelled, JobInterrupted, JobResultTooLarge, UpstreamServerError, class_for
-from ..wire import Answer, CompletionRequest, ErrorInfo, decode_answer, encode_request, request_fields
+from ..wire import CompletionRequest, encode_request, request_fields
 from .guard import log
 from .job_store import JobStore
 from .job_values import End, New, Owner, Row
@@ -177,12 +179,19 @@ class Jobs:
         if row.id in self._cancelled:
             work.cancel()
         await asyncio.wait({work})
-        end = self._end_of(row.id, work)
         try:
-            await self._write(row.id, end)
+            await self._finish(row.id, work)
         finally:
             del self._working[row.id]
             self._cancelled.discard(row.id)
+
+    async def _finish(self, job: str, work: asyncio.Future[Done]) -> None:
+        # Whatever the work gave or raised, the job ends: one that was left running could never be run again.
+        try:
+            await self._write(job, self._end_of(job, work))
+        except Exception as problem:  # noqa: BLE001
+            log.error("the end of a job cannot be told: %s", type(problem).__name__)
+            await self._write(job, _failed(UpstreamServerError("The engine's answer cannot be stored.")))
 
     async def _do(self, row: Row) -> Done:
         assert row.request is not None
@@ -225,31 +234,45 @@ def fingerprint(request: CompletionRequest) -> str:
     return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()
 
 
+class _Body(msgspec.Struct):
+    # Only what decides how a job ends: whatever else a body holds, it was paid for.
+    choices: list[msgspec.Raw] | None = None
+    error: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+_CODE = re.compile(r"[a-z0-9_]{1,64}")
+
+
 def judge(done: Done, most: int) -> End:
     """How a finished piece of work ends its job: a body may be too large, broken, or an error after all."""
     if len(done.body) > most:
         error: ApiError = JobResultTooLarge(f"The result has {len(done.body)} bytes; {most} are kept.")
         return _failed(error, usage_pending=done.usage_pending)
     try:
-        answer = decode_answer(done.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        answer = Answer()
-    if answer.error is not None:
-        return _failed(_error_inside(answer), usage_pending=done.usage_pending)
+        answer = _decode(done.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        answer = _Body()
+    if bytes(answer.error) != b"null":
+        return _failed(_error_inside(bytes(answer.error)), usage_pending=done.usage_pending)
     if not answer.choices:
         broken = UpstreamServerError("The engine's answer cannot be read.")
         return _failed(broken, usage_pending=done.usage_pending)
     return End("succeeded", 200, done.body, done.headers, done.usage_pending)
 
 
-def _error_inside(answer: Answer) -> ApiError:
-    info = answer.error if isinstance(answer.error, ErrorInfo) else ErrorInfo(message=str(answer.error))
-    kind = class_for(info.code, 502)
-    return kind(info.message, code=info.code if isinstance(info.code, str) else None)
+def _error_inside(raw: bytes) -> ApiError:
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError):
+        told = "The engine's error cannot be read."
+    code, message = (told.get("code"), told.get("message")) if isinstance(told, dict) else (None, told)
+    known = code if isinstance(code, str) and _CODE.fullmatch(code) else None
+    return class_for(known, 502)(str(message or ""), code=known)
 
 
 def _failed(error: ApiError, status: str = "failed", *, usage_pending: bool = False) -> End:
-    told = {"code": error.code, "message": error.message}
+    told = {"code": error.code, "message": error.message.encode("utf-8", "replace").decode()}
     return End(status, error.status, msgspec.json.encode(told), {}, usage_pending)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 from contextlib import suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .holds import drop
 from .store import Store
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("acs_jupyter.local")
 
 Source = Literal["usage", "cut", "none", "held"]
-"""Where counts come from: the engine's end, what it had made when it was cut, nothing to count, all that was held."""
+"""Where counts come from: the engine's end, what it had made when it was cut (or said nothing), nothing to count,
+all that was held."""
+_MOST = 10**12
+"""Tokens of one request that a row can hold: far above any, and small enough for sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Ledger:
 
         Never fails, since what it counts has already happened.
         """
-        self._unwritten.append((entry, hold))
+        self._unwritten.append((_writable(entry), hold))
         try:
             with self._store.writing() as db:
                 for each, number in self._unwritten:
@@ -84,6 +87,22 @@ class Ledger:
         late = [each for each, _ in self._unwritten if (each.key_id, each.month) == (key_id, month)]
         return written + sum(each.prompt_tokens + each.completion_tokens for each in late)
 
+    def of_request(self, request_id: str, key_id: str) -> tuple[int, int] | None:
+        """Prompt and completion tokens of a key's request, by its id; ``None`` when there is no such row."""
+        for each, _ in self._unwritten:
+            if (each.request_id, each.key_id) == (request_id, key_id):
+                return each.prompt_tokens, each.completion_tokens
+        query = (
+            "SELECT prompt_tokens, completion_tokens FROM requests WHERE request_id = ? AND key_id = ?"
+            " ORDER BY number DESC LIMIT 1"
+        )
+        return next(iter(self._store.rows(query, request_id, key_id)), None)
+
+    def callers(self) -> dict[str, str]:
+        """Ids of all keys that ever used something, with the prefix each was known by."""
+        rows = self._store.rows("SELECT key_id, prefix FROM requests GROUP BY key_id ORDER BY min(number)")
+        return dict(rows)
+
     def entries(self) -> list[Entry]:
         """The whole log, oldest first."""
         return [Entry(*row) for row in self._store.rows(f"SELECT {_COLUMNS} FROM requests ORDER BY number")]
@@ -101,6 +120,16 @@ def read_log(folder: Path) -> list[Entry]:
 def month_of(seconds: float) -> str:
     """The UTC month of a time, as ``2026-01``."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m")
+
+
+def _writable(entry: Entry) -> Entry:
+    # One row that the file cannot take would keep all that follow from being written.
+    values: dict[str, Any] = {}
+    for name in ("prompt_tokens", "completion_tokens"):
+        values[name] = max(0, min(_MOST, int(getattr(entry, name))))
+    for name in ("request_id", "key_id", "prefix", "endpoint", "model"):
+        values[name] = getattr(entry, name).encode("utf-8", "replace").decode()
+    return replace(entry, **values)
 
 
 def _write(db: sqlite3.Connection, entry: Entry) -> None:

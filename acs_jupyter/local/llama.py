@@ -40,6 +40,7 @@ class LlamaEngine:
     ):
         self.head = read_head(path)
         self.vocab_size = len(self.head.pieces)
+        self.longest_token: int | None = max(map(len, self.head.pieces))
         context = min(context, self.head.context_length or context)
         self._key = secrets.token_urlsafe(24)
         self._server = load(path, context, threads or spare_threads(), self._key)

@@ -121,6 +121,11 @@ OPERATIONS: tuple[Operation, ...] = (
         errors={**_AUTH, 429: ("rate_limited",)}, answer={"application/json": "ModelList"},
     ),
     Operation(
+        "get", "/v1/models/{id}", "One model of that list",
+        errors={**_AUTH, 404: ("not_found",), 429: ("rate_limited",)},
+        answer={"application/json": "Model"}, parameters=("id",),
+    ),
+    Operation(
         "get", "/v1/models/{id}/status", "Whether a model is warm",
         errors={400: ("model_not_found",), **_AUTH, 404: ("not_found",), 429: ("rate_limited",)},
         answer={"application/json": "ModelStatus"}, parameters=("id",),

@@ -74,6 +74,7 @@ class Job(Struct, kw_only=True):
     status: Literal["queued", "running", "succeeded", "failed", "cancelled", "interrupted", "expired"]
     cancel_requested: bool
     usage_pending: bool
+    usage: Usage | None
     model: str
     request_id: str
     created_at: float

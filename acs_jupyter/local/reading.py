@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 ENCODINGS = ("gzip", "x-gzip", "deflate")
-_LONGEST_ERROR = 65_536
+LONGEST_ERROR = 65_536
 
 
 def coding_of(response: httpx.Response) -> str:
@@ -51,9 +51,9 @@ async def error_body(response: httpx.Response) -> bytes:
     async with aclosing(decoded(response)) as parts:
         async for part in parts:
             found += part
-            if len(found) > _LONGEST_ERROR:
+            if len(found) > LONGEST_ERROR:
                 break
-    return found[:_LONGEST_ERROR]
+    return found[:LONGEST_ERROR]
 
 
 def length_of(response: httpx.Response) -> int | None:

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ..errors import NotFound
 from .shape import encode
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Readings:
             Route("/health", self.health, methods=["GET"]),
             Route("/v1/models", self.models, methods=["GET"]),
             Route("/v1/models/{name:path}/status", self.status, methods=["GET"]),
+            Route("/v1/models/{name:path}", self.model, methods=["GET"]),
         ]
 
     async def health(self, request: Request) -> Response:
@@ -54,6 +56,15 @@ class Readings:
         self._desk.reader(request, "models")
         limits = self._desk.capabilities
         return _json({"object": "list", "data": [_entry(model, limits) for model in self._backend.models]})
+
+    async def model(self, request: Request) -> Response:
+        """One entry of that list, as OpenAI's library retrieves it."""
+        self._desk.reader(request, "models")
+        name = request.path_params["name"]
+        for model in self._backend.models:
+            if model.id == name:
+                return _json(_entry(model, self._desk.capabilities))
+        raise NotFound(f"There is no model {name[:200]!r} here; GET /v1/models lists them.")
 
     async def status(self, request: Request) -> Response:
         """Whether a model is warm."""

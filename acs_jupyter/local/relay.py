@@ -10,16 +10,17 @@ import asyncio
 import zlib
 from contextlib import aclosing, suppress
 from time import time
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 
-from ..errors import ApiError, JobResultTooLarge, UpstreamError
+from ..errors import ApiError, JobResultTooLarge, ServerFailure, UpstreamError
 from .asking import Asking
+from .guard import log
 from .reading import decoded, length_of, read_out
 from .respond import CutHere, envelope, error_response, while_connected
 from .sieve import Sieve, Tally
-from .upstream_errors import detailed, in_stream, sick, too_late
+from .upstream_errors import detailed, in_answer, presentable, sick, too_late
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,33 +28,14 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from .breaker import Ticket
+    from .counts import Counts
+    from .order import Order
     from .upstream import Upstream
 
-    OnUsage = Callable[[int | None, int], None]
-    OnEnd = Callable[[int], None]
 
 T = TypeVar("T")
 SPACES = b" " * 1024
 KEEPALIVE = b": keepalive\n\n"
-
-
-class Order(NamedTuple):
-    """What to ask of an upstream. ``drop_usage``: the usage frame was asked for here, not by the client.
-
-    ``on_usage`` is called once with prompt and completion tokens as the upstream reports them; for a stream
-    that ends early with ``None`` and the number of content frames; not at all when nothing was generated.
-    ``on_end`` is called once behind it with 200 or the status of an error, before the client can know; not at all when
-    the client leaves. ``window``: seconds the upstream may take, 0 for no limit.
-    """
-
-    body: bytes
-    request_id: str
-    streamed: bool
-    headers: dict[str, str]
-    drop_usage: bool = False
-    on_usage: OnUsage | None = None
-    on_end: OnEnd | None = None
-    window: float = 840.0
 
 
 class Relay:
@@ -80,6 +62,10 @@ class Relay:
                 self._judge(error)
                 self._ended(error.status)
                 await self._fail(scope, receive, error)
+            except Exception as problem:  # noqa: BLE001 - whatever it is, the client is told and the ticket settled
+                log.error("forwarding failed: %s", type(problem).__name__)
+                self._ended(ServerFailure.status)
+                await self._fail(scope, receive, ServerFailure("The server failed while it forwarded this."))
 
         self._send = send
         self._upstream.active += 1
@@ -106,14 +92,14 @@ class Relay:
                     size = tally.feed(first)
                     found += first[: at_most - len(found)]  # the rest only tells what was used
                     first = await anext(parts, b"")
-            self._succeeded(tally.usage())
+            self._succeeded(tally.usage(), tally.guess())
         except (httpx.HTTPError, zlib.error) as problem:
             error = UpstreamError(f"The upstream broke its answer off: {type(problem).__name__}.")
             self._ticket.failed(error.code)
             raise error from None
         except ApiError as error:
             self._judge(error)
-            raise
+            raise presentable(error, self._upstream.hide) from None
         finally:
             self._report(tally.usage())
             await self._leave()
@@ -137,15 +123,17 @@ class Relay:
             try:
                 while first:
                     if tally.feed(first) == length:
-                        self._succeeded(tally.usage())  # the client knows that these bytes are the last
+                        # The client knows that these bytes are the last.
+                        self._succeeded(tally.usage(), tally.guess())
                     await self._body(first)
                     first = await anext(parts, b"")
-            except (httpx.HTTPError, zlib.error, ApiError):
+            except Exception as problem:  # noqa: BLE001 - bytes of the answer are out: only an open end can tell
+                log.debug("an upstream's answer broke off: %s", type(problem).__name__)
                 self._ticket.failed("upstream_error")
-                raise CutHere from None  # bytes of the answer are out: only an open end can tell
+                raise CutHere from None
             finally:
-                self._report(tally.usage())
-        self._succeeded(tally.usage())
+                self._report(tally.usage(), tally.guess())
+        self._succeeded(tally.usage(), tally.guess())
         await self._end()
 
     async def _stream(self) -> None:
@@ -158,7 +146,8 @@ class Relay:
 
         work = asyncio.ensure_future(self._asking.head())
         response = await _waited(work, self._first_wait(), patience.silence, beat)
-        sieve = Sieve(drop_usage=self._order.drop_usage)
+        order = self._order
+        sieve = Sieve(drop_usage=order.drop_usage, prompts=order.prompts, fan_out=order.fan_out)
         try:
             await self._start(kind)
             beating = asyncio.ensure_future(self._keep_alive())
@@ -169,9 +158,15 @@ class Relay:
                 with suppress(asyncio.CancelledError):
                     await beating
         finally:
-            self._report(sieve.usage or (None, sieve.frames))
-        self._succeeded(sieve.usage or (None, sieve.frames))
+            self._report(self._streamed_usage(sieve), sieve.frames)
+        self._succeeded(self._streamed_usage(sieve), sieve.frames)
         await self._end()
+
+    def _streamed_usage(self, sieve: Sieve) -> Counts | None:
+        told = sieve.usage
+        if told is None or not sieve.is_partial:
+            return told
+        return told._replace(prompt=max(told.prompt, self._order.known))  # the engine reads all prompts
 
     async def _pass(self, response: httpx.Response, sieve: Sieve) -> None:
         try:
@@ -179,7 +174,7 @@ class Relay:
                 async for part in parts:
                     passed = sieve.feed(part)
                     if sieve.done:  # told first: a client may leave as soon as it sees the end mark
-                        self._succeeded(sieve.usage or (None, sieve.frames))
+                        self._succeeded(self._streamed_usage(sieve), sieve.frames)
                     if passed:
                         await self._body(passed)
                     if sieve.done or sieve.error is not None:
@@ -193,7 +188,7 @@ class Relay:
         except (httpx.HTTPError, zlib.error) as problem:
             raise UpstreamError(f"The upstream broke its stream off: {type(problem).__name__}.") from None
         if sieve.error is not None:
-            raise in_stream(sieve.error)
+            raise in_answer(sieve.error)
         if not sieve.done:
             raise UpstreamError("The upstream ended its stream without the end mark.")
 
@@ -234,7 +229,7 @@ class Relay:
 
     async def _fail(self, scope: Scope, receive: Receive, error: ApiError) -> None:
         upstream = self._upstream
-        error = detailed(error, model_id=upstream.name, gpu_shape="unknown")
+        error = detailed(presentable(error, upstream.hide), model_id=upstream.name, gpu_shape="unknown")
         if not self._started:
             answer = error_response(error, self._order.request_id)
             answer.headers.update(self._order.headers)
@@ -250,10 +245,10 @@ class Relay:
         elif 400 <= error.status < 500:
             self._ticket.succeeded()
 
-    def _succeeded(self, usage: tuple[int | None, int] | None) -> None:
+    def _succeeded(self, usage: Counts | None, guess: int) -> None:
         self._ticket.succeeded()
         self._upstream.last_answer = time()
-        self._report(usage)
+        self._report(usage, guess)
         self._ended(200)
 
     def _ended(self, status: int) -> None:
@@ -261,12 +256,19 @@ class Relay:
         if self._order.on_end is not None and not over:
             self._order.on_end(status)
 
-    def _report(self, usage: tuple[int | None, int] | None) -> None:
-        if self._told or usage is None or usage == (None, 0):
+    def _report(self, usage: Counts | None, guess: int = 0) -> None:
+        if self._told or (usage is None and not guess):
             return
         self._told = True
-        if self._order.on_usage is not None:
-            self._order.on_usage(*usage)
+        order = self._order
+        if order.on_usage is None:
+            return
+        if usage is None:
+            order.on_usage(None, min(guess, order.most.completion))
+            return
+        if usage != usage.within(order.most):
+            log.warning("the upstream of %r reports more tokens than it was asked for", self._upstream.name)
+        order.on_usage(*usage.within(order.most))
 
 
 async def _waited(

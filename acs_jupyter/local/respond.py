@@ -46,7 +46,15 @@ def envelope(error: ApiError, request_id: str) -> bytes:
     if error.status == 503 and error.retry_after is not None:
         info["retry_after_seconds"] = error.retry_after
     info |= vars(error).get("details", {})
-    return encode({"error": info, "request_id": request_id})
+    try:
+        return encode({"error": info, "request_id": request_id})
+    except UnicodeEncodeError:  # somebody's text with a lone surrogate
+        told = {name: _encodable(value) for name, value in info.items()}
+        return encode({"error": told, "request_id": request_id})
+
+
+def _encodable(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def error_response(error: ApiError, request_id: str) -> Response:
@@ -61,6 +69,8 @@ def error_response(error: ApiError, request_id: str) -> Response:
         headers[SHOULD_RETRY] = "false"
     if error.code.startswith(_UPSTREAM):
         headers[UPSTREAM_ERROR_KIND] = error.code
+    if error.status == 408:
+        headers["connection"] = "close"  # half of a body still stands in it
     return Response(envelope(error, request_id), error.status, headers, "application/json")
 
 

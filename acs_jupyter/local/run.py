@@ -5,6 +5,7 @@ Owns sockets, signals and the two lines on stdout. It must not know requests.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -62,6 +63,7 @@ class Settings:
     window: float = 840.0
     window_tokens: int = 15_600
     refuse_infeasible: bool = True
+    body_wait: float = 60.0
     job_workers: int = 4
     upstream: tuple[str, ...] = ()
     upstream_key_env: str | None = None
@@ -71,6 +73,7 @@ class Settings:
 def serve(settings: Settings) -> int:
     """Serve until a signal comes; the exit code. Raises :class:`BadSetting` before anything is opened."""
     _check_extras(settings)
+    _check(settings)
     key = _key(settings)
     place = _bind(settings)
     with place:
@@ -97,6 +100,7 @@ def _run(
     from .app import create_app
     from .faults import Faults
     from .guard import LOOPBACK
+    from .malformed import protocol
 
     hosts = LOOPBACK if settings.host in _LOOPBACK else None
     app = create_app(
@@ -110,6 +114,8 @@ def _run(
     )
     config = uvicorn.Config(
         app,
+        http=protocol(),
+        ws="none",  # an upgrade is answered like any other request
         log_level="critical",
         access_log=False,
         lifespan="on",
@@ -153,7 +159,16 @@ def _check_extras(settings: Settings) -> None:
         raise BadSetting(f"The local server needs {', '.join(missing)}: {EXTRA}")
 
 
+def _check(settings: Settings) -> None:
+    if settings.upstream_key_env and not settings.upstream:
+        raise BadSetting("--upstream-key-env needs an --upstream: there is nothing to send the key to.")
+    if settings.model is not None and not (settings.model.strip() and settings.model.isprintable()):
+        raise BadSetting("--model must be an id of printable characters.")
+
+
 def _key(settings: Settings) -> str:
+    if settings.key == "":
+        raise BadSetting("--key is empty: leave it out for a new key at each start.")
     key = settings.key or os.environ.get("ACS_LOCAL_KEY") or new_key()
     if not re.fullmatch(r"[!-~]{8,200}", key):
         raise BadSetting("The key must be 8 to 200 visible ASCII characters without spaces.")
@@ -200,10 +215,11 @@ def _bind(settings: Settings) -> socket.socket:
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         place.bind((settings.host, settings.port))
-    except (OSError, OverflowError) as problem:
+    except OSError as problem:
         place.close()
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise BadSetting(f"Cannot open {settings.host} port {settings.port}: {reason}.") from None
+        hint = " Try --port 0, which picks a free one." if problem.errno == errno.EADDRINUSE else ""
+        raise BadSetting(f"Cannot open {settings.host} port {settings.port}: {reason}.{hint}") from None
     return place
 
 
@@ -242,13 +258,17 @@ def _engine(settings: Settings) -> Engine | Fleet:
     given = settings.gguf or os.environ.get("ACS_GGUF")
     try:
         path = Path(given).expanduser() if given else cached_model(_say)
-        return LlamaEngine(
+        engine = LlamaEngine(
             path, name=settings.model, context=settings.context or 2048, threads=settings.threads
         )
     except OSError as problem:
         raise BadSetting(f"The model file {given} cannot be read: {problem.strerror}.") from None
     except (FetchFailed, NotGguf, EngineFailure) as problem:
         raise BadSetting(str(problem)) from None
+    own = engine.head.context_length
+    if own and settings.context and settings.context > own:
+        _say(f"--context {settings.context} is beyond this model's own length: {own} tokens are used.")
+    return engine
 
 
 def _say(line: str) -> None:

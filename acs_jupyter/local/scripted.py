@@ -2,7 +2,8 @@
 
 Owns the invented tokenizer and its probabilities. It must not know HTTP.
 Tokens are words with their leading space; characters beyond U+FFFF become one token a byte, so that
-incomplete characters occur as they do in byte-level tokenizers. A start token is added to texts.
+incomplete characters occur as they do in byte-level tokenizers. A start token is added to texts; its name, ``<s>``,
+in a text is read as that token, as real tokenizers read theirs.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ _WORDS = (
 )
 WORDS = [f" {word}" for word in _WORDS.split()] + [".", ",", "\n"]
 _BOS, _FIRST_BYTE, _FIRST_WORD = 0, 1, 1000
+_BOS_NAME = "<s>"
 _SPLIT = re.compile(
-    r"[\U00010000-\U0010FFFF]| ?[^\W\d_]+| ?\d{1,3}|\s| ?[^\w\s\U00010000-\U0010FFFF]|.", re.DOTALL
+    r"<s>|[\U00010000-\U0010FFFF]| ?[^\W\d_]+| ?\d{1,3}|\s| ?[^\w\s\U00010000-\U0010FFFF]|.", re.DOTALL
 )
 _BURST = 64
 _RANKS = (1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 6, 9)
@@ -59,6 +61,7 @@ class ScriptedEngine:
 
     def __init__(self, *, name: str | None = None, rate: float = 0.0, context: int = 65_536) -> None:
         self._rate = rate
+        self.longest_token: int | None = None  # a word is a token, however long
         self._busy = 0
         self._ids: dict[str, int] = {}
         self._texts: dict[int, str] = {}
@@ -86,7 +89,9 @@ class ScriptedEngine:
         """Token ids, after the start token unless told otherwise."""
         ids = [_BOS] if special else []
         for part in _SPLIT.findall(text):
-            if ord(part[0]) > 0xFFFF:
+            if part == _BOS_NAME:
+                ids.append(_BOS)
+            elif ord(part[0]) > 0xFFFF:
                 ids += [_FIRST_BYTE + byte for byte in part.encode("utf-8")]
             else:
                 ids.append(self._id(part))
@@ -109,7 +114,8 @@ class ScriptedEngine:
         for before, token in pairwise(ids):
             mark = _mix(before * 31 + token)
             rank = 1 + mark % 7 if mark % 3 else 1 + mark % 250
-            own = Entry(token, pieces.add(token), _LOGPROBS[rank - 1], rank)
+            text = _BOS_NAME if token == _BOS else pieces.add(token)
+            own = Entry(token, text, _LOGPROBS[rank - 1], rank)
             others = [
                 own if place == rank else self._entry(mark + 7 * place, place) for place in range(1, top + 1)
             ]

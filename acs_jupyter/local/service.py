@@ -37,8 +37,8 @@ async def plan(engine: Engine, request: CompletionRequest, headers: Mapping[str,
     problem = beyond_model(request, engine.model.capabilities)
     if problem:
         raise ContextLengthExceeded(problem) if "max_model_len" in problem else BadRequest(problem)
-    prompts, texts = await _tokenized(engine, request)
     limit = engine.model.capabilities.max_model_len or DEFAULT_MAX_TOKENS
+    prompts, texts = await _tokenized(engine, request, limit)
     longest = max(map(len, prompts))
     _check_length(request, longest, limit)
     _check_full_vocab(engine, request, sum(map(len, prompts)))
@@ -51,7 +51,9 @@ def check_model(engine: Engine, name: str) -> None:
     """Refuse an id that is not served; an empty one means the default model."""
     model = engine.model
     if name and name != model.id:
-        raise ModelNotFound(f"model={name!r} is not served here. Use '{model.id}', or see GET /v1/models.")
+        raise ModelNotFound(
+            f"model={name[:80]!r} is not served here. Use '{model.id}', or see GET /v1/models."
+        )
 
 
 def score_depth(request: CompletionRequest) -> int | None:
@@ -72,12 +74,15 @@ async def scores(engine: Engine, task: Task) -> list[list[Position | None]] | No
     return [await engine.score(prompt, depth) for prompt in task.prompts]
 
 
-async def _tokenized(engine: Engine, request: CompletionRequest) -> tuple[list[list[int]], list[str]]:
+async def _tokenized(
+    engine: Engine, request: CompletionRequest, limit: int
+) -> tuple[list[list[int]], list[str]]:
     special = request.add_special_tokens is not False
     prompts: list[list[int]] = []
     texts: list[str] = []
     for prompt in request.prompts:
         if isinstance(prompt, str):
+            _check_bytes(engine, prompt, limit)
             try:
                 prompts.append(await engine.tokenize(prompt, special=special))
             except Refused as refused:
@@ -90,6 +95,17 @@ async def _tokenized(engine: Engine, request: CompletionRequest) -> tuple[list[l
         prompts.append(prompt)
         texts.append(engine.detokenize(prompt))
     return prompts, texts
+
+
+def _check_bytes(engine: Engine, prompt: str, limit: int) -> None:
+    # Tokenizing megabytes takes seconds; when even the longest tokens were too many, that is known without.
+    longest = engine.longest_token
+    least = len(prompt.encode()) // longest if longest else 0
+    if least > limit:
+        raise ContextLengthExceeded(
+            f"The prompt has {len(prompt.encode())} bytes, which are at least {least} tokens; this model's "
+            f"max_model_len is {limit}."
+        )
 
 
 def _check_length(request: CompletionRequest, tokens: int, limit: int) -> None:

@@ -1,8 +1,8 @@
 """Connections to one upstream, each in a pool of its own.
 
-Owns which connection serves next: the one that rested last, so that the others can grow old and close. It must not
-know what is sent. One pool for all looks at every connection for every request (each look polls a socket), which
-at 16 streams costs more than the request itself.
+Owns which connection serves next: the one that rested last, so that the others can grow old and close.
+It must not know what is sent. One pool for all looks at every connection for every request (each look polls a socket),
+which at 16 streams costs more than the request itself.
 """
 
 from __future__ import annotations

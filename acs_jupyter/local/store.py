@@ -157,5 +157,15 @@ def m0003_holds(db: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m0001_keys, m0002_usage, m0003_holds)
+def m0004_request_ids(db: sqlite3.Connection) -> None:
+    """What a job has used is found by its request's id."""
+    db.execute("CREATE INDEX request_ids ON requests (request_id)")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    m0001_keys,
+    m0002_usage,
+    m0003_holds,
+    m0004_request_ids,
+)
 """In order; a step that was once released is never changed, only followed by another."""

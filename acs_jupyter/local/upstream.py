@@ -18,6 +18,7 @@ import msgspec
 from ..errors import CircuitOpen
 from ..wire import Capabilities, Model
 from .breaker import Breaker, Open, Ticket
+from .counts import Count, most_tokens
 from .guard import log
 from .spread import Spread
 from .upstream_errors import detailed
@@ -91,7 +92,7 @@ class Counted(NamedTuple):
 
 
 class _Counted(msgspec.Struct, frozen=True):
-    count: int
+    count: Count
 
 
 _decode_listing = msgspec.json.Decoder(_Listing).decode
@@ -157,6 +158,15 @@ class Upstream:
         """Seconds since it was last believed warm (or since the start)."""
         return self.clock() - (self._cold_since if self._seen is None else self._seen)
 
+    @property
+    def reached(self) -> bool:
+        """Whether it answered the last time it was asked anything."""
+        return self._seen is not None
+
+    def hide(self, text: str) -> str:
+        """A text without this upstream's key: whatever an upstream says may repeat what it was sent."""
+        return text.replace(self.key, "[key]") if self.key else text
+
     def heard(self) -> None:
         """It answered."""
         self._seen = self.clock()
@@ -173,7 +183,8 @@ class Upstream:
             return self.breaker.enter()
         except Open as still:
             error = CircuitOpen(
-                f"The upstream of '{self.name}' failed {self.breaker.failures} times in a row and rests.",
+                f"The upstream of '{self.name}' failed {self.breaker.failures} times in a row (last: "
+                f"{self.breaker.last_kind}) and rests for {still.retry_after} more seconds.",
                 retry_after=still.retry_after,
             )
             raise detailed(
@@ -208,7 +219,8 @@ class Upstream:
         try:
             answer = await self._client.get(f"{self.base}/models", timeout=within)
             listed = _decode_listing(answer.content).data if answer.status_code == 200 else []
-        except (httpx.HTTPError, msgspec.DecodeError) as problem:
+            listed = [entry for entry in listed if entry.id.strip() and entry.id.isprintable()]
+        except (httpx.HTTPError, msgspec.DecodeError, RecursionError) as problem:
             log.debug("an upstream's models are not known: %s", type(problem).__name__)
             self.lost()
             return False
@@ -250,30 +262,39 @@ class Upstream:
                 timeout=10.0,
             )
             if answer.status_code == 200:
-                return _decode_counted(answer.content).count
-            self._counts = answer.status_code not in (404, 405, 501)
+                count = _decode_counted(answer.content).count
+                if (1 if prompt else 0) <= count <= most_tokens(prompt):
+                    return count
+                log.warning("the upstream of %r counts tokens that cannot be there", self.name)
+                self._counts = False
+            else:
+                self._counts = answer.status_code not in (404, 405, 501)
         except httpx.HTTPError:
             return None
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             self._counts = False
         return None
 
     def _limits(self, length: int | None, told: Capabilities) -> Capabilities:
-        wanted = self.patience
+        wanted, top = self.patience, told.full_vocab_max_prompt_tokens
         limits: dict[str, Any] = {
-            "max_model_len": length or told.max_model_len,
-            "max_logprobs": wanted.max_logprobs or told.max_logprobs,
+            "max_model_len": _possible(length) or _possible(told.max_model_len),
+            "max_logprobs": wanted.max_logprobs or _possible(told.max_logprobs),
             "max_output_work_tokens": 32_000,
             "logprobs": True,
             "prompt_logprobs": True,
             "prompt_logprobs_full_vocab": True,
-            "full_vocab_max_prompt_tokens": told.full_vocab_max_prompt_tokens or wanted.full_vocab_tokens,
+            "full_vocab_max_prompt_tokens": _possible(top) or wanted.full_vocab_tokens,
         }
         return Capabilities(**limits)
 
     async def aclose(self) -> None:
         """Close every connection."""
         await self._client.aclose()
+
+
+def _possible(limit: int | None) -> int | None:
+    return limit if limit is not None and 0 < limit <= 10**9 else None
 
 
 async def learn_all(upstreams: list[Upstream]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import (
     ApiError,
@@ -23,6 +23,9 @@ from ..errors import (
     UpstreamUnreachable,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _CONTEXT = re.compile(
     r"max_model_len|context length|context window|maximum model length|maximum (input|prompt) length", re.I
 )
@@ -36,7 +39,7 @@ _LONGEST = 2000
 
 def refused(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """The error for an upstream's own error answer."""
-    message = message_of(body)
+    message = _sentence(_read(body))
     if status >= 500:
         return _broken(status, message)
     if status in (401, 403, 407):
@@ -62,20 +65,21 @@ def _broken(status: int, message: str) -> ApiError:
     return UpstreamServerError(message or f"The upstream failed with {status}.", retry_after=1)
 
 
-def in_stream(payload: bytes) -> ApiError:
-    """The error for an error frame that an upstream put into its stream."""
-    try:
-        found = json.loads(payload).get("error")
-    except (ValueError, AttributeError):
-        found = None
-    code = found.get("code") if isinstance(found, dict) else None
-    return refused(code if isinstance(code, int) and 400 <= code < 600 else 500, payload)
+def in_answer(payload: bytes) -> ApiError:
+    """The error for an error that an upstream put into a good answer: a body, or a frame of a stream."""
+    value = _read(payload)
+    inner = value.get("error")
+    codes = [each.get("code") for each in (inner, value) if isinstance(each, dict)]
+    status = next((code for code in codes if isinstance(code, int) and 400 <= code < 600), 500)
+    return refused(status, payload)
 
 
-def unreachable(reason: str, attempts: int) -> ApiError:
-    """No answer at all; ``reason`` is the kind of network failure."""
+def unreachable(reason: str, attempts: int, model: str | None = None, silent: float = 0.0) -> ApiError:
+    """No answer at all; ``reason`` is the kind of network failure, ``silent`` how long it lasts, in seconds."""
+    whose = f" of '{model}'" if model else ""
     tried = "" if attempts == 1 else f" in {attempts} attempts"
-    error = UpstreamUnreachable(f"The upstream did not answer{tried}: {reason}.", retry_after=1)
+    since = f", for {silent:.0f} seconds now" if silent >= 1 else ""
+    error = UpstreamUnreachable(f"The upstream{whose} did not answer{tried}{since}: {reason}.", retry_after=1)
     return detailed(error, reason=reason, attempts=attempts)
 
 
@@ -90,6 +94,19 @@ def detailed(error: ApiError, **details: Any) -> ApiError:
     return error
 
 
+def presentable(error: ApiError, hide: Callable[[str], str]) -> ApiError:
+    """The error as it may be told: without what ``hide`` hides, of bounded length, and with a UTF-8 form."""
+
+    def told(value: Any) -> Any:
+        return _encodable(hide(value)) if isinstance(value, str) else value
+
+    error = error.redacted(told)
+    error.message = error.message[:_LONGEST]  # cut behind hiding: half a secret is still one
+    error.args = (error.message,)
+    details = vars(error).get("details", {})
+    return detailed(error, **{name: told(value) for name, value in details.items()})
+
+
 def sick(error: ApiError) -> bool:
     """Whether an error speaks against the upstream's health: its own failures, not refusals or long work."""
     if isinstance(error, UpstreamDeadline):
@@ -102,16 +119,25 @@ def curable(error: ApiError) -> bool:
     return isinstance(error, UpstreamUnreachable | UpstreamServerError | EngineDead) and error.retryable
 
 
-def message_of(body: bytes) -> str:
-    """The sentence in an error body of any shape; ``""`` when there is none."""
+def _read(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
-    except ValueError:
-        return ""  # a proxy's page tells a user nothing
+    except (ValueError, RecursionError):
+        return {}  # a proxy's page tells a user nothing, nor do ten thousand brackets
+    return value if isinstance(value, dict) else {}
+
+
+def _sentence(value: dict[str, Any]) -> str:
+    # The sentence in an error of any shape; "" when there is none.
     for name in ("error", "message", "detail"):
-        found = value.get(name) if isinstance(value, dict) else None
+        found = value.get(name)
         if isinstance(found, dict):
             found = found.get("message")
         if isinstance(found, str) and found:
-            return found[:_LONGEST]
+            return _encodable(found)
     return ""
+
+
+def _encodable(text: str) -> str:
+    # JSON can spell a lone surrogate, which has no UTF-8 form: nothing could be sent or stored with one.
+    return text.encode("utf-8", "replace").decode()

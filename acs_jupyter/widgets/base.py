@@ -4,12 +4,14 @@ Owns the comm: messages out, intents in, the snapshot that survives a reload. It
 servers or budgets; what an intent leads to is the caller's, through ``on_intent``.
 
 To the browser:  ``{"seq": n, "at": seconds, "events": [...]}``, ``{"seq": n, "snapshot": packed}`` after a
-Resync, ``{"ack": "Cancel"}``. From it: the intents of ``intents.py``.
+Resync, ``{"ack": "Cancel"}`` (or another intent's name) at once, ``{"told": line}`` when something could not be done
+(``""``: no more of it). From it: the intents of ``intents.py``.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,8 +20,11 @@ import anywidget
 import msgspec
 import traitlets
 
-from ..intents import AnyIntent, Cancel, Resync, decode_intent
+from ..intents import AnyIntent, Resync, decode_intent
+from .bundle import pressed
 from .feed import Feed
+from .snapshot import FULL
+from .tinted import on_file
 
 if TYPE_CHECKING:
     from ..events import AnyEvent
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent.parent / "static"
 
 OnIntent = Callable[[AnyIntent], None]
+
+_FRAME = 4_500
+"""Bytes of a saved window and its layout without their contents."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +50,21 @@ class Window(anywidget.AnyWidget):
     skip: ClassVar[tuple[type[AnyEvent], ...]] = ()
     """Events that do not cross to this kind of window."""
 
+    grows: ClassVar[bool] = False
+    """Whether branches of the followed runs are followed too."""
+
+    interrupts = traitlets.Bool(True).tag(sync=True)
+    """Whether a Stop that gets no answer may interrupt the kernel: only when a run is what keeps it busy."""
+
     snapshot = traitlets.Unicode("").tag(sync=True)
     """The packed state when a run last closed; a state request is answered with the state of now."""
+
+    def __init_subclass__(cls, **keys: Any) -> None:
+        """A class names its two files; what travels is one short module. Hot reloading needs the files."""
+        if isinstance(cls.__dict__.get("_esm"), Path) and not os.environ.get("ANYWIDGET_HMR"):
+            cls._esm = pressed(cls._esm, cls._css)
+            del cls._css
+        super().__init_subclass__(**keys)
 
     def __init__(
         self,
@@ -54,7 +75,9 @@ class Window(anywidget.AnyWidget):
         **traits: Any,
     ) -> None:
         self._on_intent = on_intent
-        self._feed = Feed(session, runs, self._post, closed=self._keep_snapshot, skip=self.skip)
+        self._feed = Feed(
+            session, runs, self._post, closed=self._keep_snapshot, skip=self.skip, grows=self.grows
+        )
         super().__init__(**traits)
         self.on_msg(self._received)
 
@@ -67,12 +90,22 @@ class Window(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the window; the session stays."""
-        self._feed.close()
+        if hasattr(self, "_feed"):  # one that was never made is closed too, by the garbage collector
+            self._feed.close()
         super().close()
+
+    def tell(self, line: str) -> None:
+        """Say why something was not done; ``""`` takes it back. Not kept: it is about a click, not about a run."""
+        self._post({"told": line})
 
     def forget(self) -> None:
         """Obey no more: what the window was for is over, and nothing is kept alive for it."""
         self._on_intent = None
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the window takes in a notebook that keeps the state of widgets."""
+        return _FRAME + on_file(str(self._esm)) + on_file(self.snapshot)
 
     def __repr__(self) -> str:
         runs = self._feed.runs
@@ -90,7 +123,10 @@ class Window(anywidget.AnyWidget):
         self.send(message)
 
     def _keep_snapshot(self) -> None:
-        self.snapshot = self._feed.packed()
+        # A page that is reloaded asks for the state; a long one is not kept in files, where its copy is enough.
+        self.snapshot = self._feed.packed() if self._feed.tokens <= FULL else ""
+        if not self.snapshot:
+            self.send_state("snapshot")  # the one that went out when the window opened may stand there
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
         try:
@@ -101,7 +137,6 @@ class Window(anywidget.AnyWidget):
         if isinstance(intent, Resync):
             self._feed.resync()
             return
-        if isinstance(intent, Cancel):
-            self._post({"ack": "Cancel"})
+        self._post({"ack": type(intent).__name__})
         if self._on_intent is not None:
             self._on_intent(intent)

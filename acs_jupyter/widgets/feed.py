@@ -10,8 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from .. import events as ev
 from ..session import Session
@@ -41,6 +44,7 @@ class Feed:
 
     ``send(message)`` gets each message; ``closed()`` is called when a followed run has closed and its last
     message is out. ``skip`` names events that do not cross. Both calls can come from any thread.
+    With ``grows`` branches of followed runs are followed from when they open.
     """
 
     def __init__(
@@ -52,9 +56,14 @@ class Feed:
         closed: Callable[[], None] = lambda: None,
         skip: tuple[type[AnyEvent], ...] = (),
         rate: float = RATE,
+        grows: bool = False,
     ) -> None:
         self.runs = None if runs is None else list(runs)
-        self._session = session
+        self._session: Session = session
+        self._grows = grows and runs is not None
+        self._unplaced: dict[str, ev.RunOpened] = {}
+        self._asleep: weakref.ref[Session] | None = None
+        self._waits = False
         self._send = send
         self._closed = closed
         self._skip = skip
@@ -70,6 +79,7 @@ class Feed:
         self._count: dict[str, ev.Spent] = {}
         self._timer: threading.Timer | None = None
         self._final: str | None = None
+        self._held = 0
         with self._lock:
             self._unsubscribe = session.subscribe(self._notified)
             self._cursor = 0 if self._has_past() else len(session)
@@ -96,6 +106,12 @@ class Feed:
         with self._lock:
             return [key for key, run in self._mirror.runs.items() if run.outcome == "open"]
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of the followed runs so far."""
+        with self._lock:
+            return self._held + sum(len(node.tokens) for node in self._mirror.nodes.values())
+
     def flush(self) -> None:
         """Send what is pending, now."""
         with self._lock:
@@ -118,8 +134,12 @@ class Feed:
         with self._lock:
             self.flush()
             self._unsubscribe()
+            self._asleep = None
 
-    def _notified(self, _: list[AnyEvent]) -> None:
+    def _notified(self, batch: list[AnyEvent]) -> None:
+        if self._asleep is not None:  # it ended while another thread came here
+            self._wait(batch)
+            return
         with self._lock:
             closing = self._take_whole()
             if closing:
@@ -133,7 +153,9 @@ class Feed:
     def _flush_or_arm(self) -> None:
         pause = self._pause * 1.5 if self._thin else self._pause
         wait = self._sent_at + pause - time.monotonic()
-        if wait <= 0:
+        if wait <= 0 or isinstance(
+            self._pending[-1], ev.NodeOpened
+        ):  # a message has one time: a run's beginning its own
             self.flush()
         elif self._timer is None:
             self._timer = threading.Timer(wait, self.flush)
@@ -192,34 +214,63 @@ class Feed:
             for node in run.nodes
         )
 
-    def _take(self) -> bool:
-        """Read the log on; says whether a run has closed."""
+    def _take(self, end: int | None = None) -> bool:
+        """Read the log on, to an ``end`` if there is one; says whether something has come to its end."""
         closing = False
-        for at, event in self._session.since(self._cursor):
+        entries = self._session.since(self._cursor)
+        for at, event in entries[: None if end is None else end - self._cursor]:
             self._cursor += 1
             for seen in self._seen(event):
                 self._at = at
                 self._mirror.apply([seen])
                 self._pending.append(seen)
-                closing = closing or isinstance(seen, ev.RunClosed)
+                closing = closing or isinstance(seen, (ev.RunClosed, ev.SeamSought))
         return closing
 
     def _seen(self, event: AnyEvent) -> Iterator[AnyEvent]:
         if isinstance(event, self._skip):
             return
-        if isinstance(event, ev.NodeOpened):
-            if not self._follows(event.run):
-                return
-            self._own.add(event.node)
-            if event.parent is not None and event.parent not in self._mirror.nodes:
-                # What stands before the window's runs is one text.
-                yield ev.NodeOpened(event.parent, event.run, text=self._session.text_to(event.parent))
-            yield event
-        elif isinstance(event, (ev.TokensArrived, ev.PromptScored, ev.Finished)):
+        if isinstance(event, ev.RunOpened) and self._grows and not self._follows(event.run):
+            self._unplaced[event.run] = event  # its first node says whether it is a branch
+        elif isinstance(event, ev.NodeOpened):
+            yield from self._seen_node(event)
+        elif isinstance(event, (ev.TokensArrived, ev.PromptScored, ev.SeamSought, ev.Finished)):
             if event.node in self._own:
                 yield event
         elif self._follows(event.run):
             yield trimmed(event)
+
+    def _seen_node(self, event: ev.NodeOpened) -> Iterator[AnyEvent]:
+        opened = self._unplaced.pop(event.run, None)
+        if opened is not None and self._is_branch(event):
+            self.runs = [*(self.runs or ()), event.run]
+            yield trimmed(opened)
+        if not self._follows(event.run):
+            return
+        self._own.add(event.node)
+        if event.parent is not None and event.parent not in self._mirror.nodes:
+            # What stands before the window's runs is one text.
+            yield ev.NodeOpened(event.parent, event.run, text=self._session.text_to(event.parent))
+        if event.origin is None or event.origin.node in self._mirror.nodes:
+            yield event
+        else:
+            yield from self._uprooted(event)
+
+    def _is_branch(self, event: AnyEvent) -> bool:
+        return (
+            isinstance(event, ev.NodeOpened) and event.origin is not None and event.origin.node in self._own
+        )
+
+    def _matters(self, event: AnyEvent) -> bool:
+        return self._is_branch(event) or (isinstance(event, ev.SeamSought) and event.node in self._own)
+
+    def _uprooted(self, event: ev.NodeOpened) -> Iterator[AnyEvent]:
+        """A branch of what is not followed: it begins with its own copy of what it kept."""
+        node = self._session.nodes[event.node]
+        yield msgspec.structs.replace(event, origin=None)
+        tokens, logprobs, top = node.tokens[: node.kept], node.logprobs[: node.kept], node.top[: node.kept]
+        text = "".join(tokens) if tokens or event.origin is None else event.origin.text
+        yield ev.TokensArrived(node.id, text, tuple(tokens), tuple(logprobs), tuple(top))
 
     def _follows(self, run: str) -> bool:
         return self.runs is None or run in self.runs
@@ -231,9 +282,29 @@ class Feed:
         """When every followed run has closed: stop listening, keep the packed state only."""
         if self.runs is None or any(run not in self._mirror.runs for run in self.runs) or self.open_runs():
             return
-        self._final = self.packed()
-        self._unsubscribe()
+        self._final, self._held = self.packed(), self.tokens
         # The front end's registry keeps every window; a window that is over must not keep what it looked at.
+        self._unsubscribe()
+        self._unsubscribe = lambda: None
+        if self._grows:
+            if not self._waits:
+                self._session.subscribe(self._wait)  # what ends this would hold the session, so it is let go
+            self._waits, self._asleep = True, weakref.ref(self._session)
+        else:
+            self._own.clear()
         self._session = self._mirror = Session()
-        self._unsubscribe = self._session.subscribe(lambda _: None)
-        self._own.clear()
+
+    def _wait(self, batch: list[AnyEvent]) -> None:
+        """After the end a branch can open, or be asked about: the log is read once more up to here, and followed."""
+        with self._lock:
+            session = self._asleep() if self._asleep is not None else None
+            if session is None or not any(map(self._matters, batch)):
+                return
+            self._session, self._asleep, self._final, self._held = session, None, None, 0
+            self._mirror = Session(clock=lambda: self._at)
+            self._own.clear()
+            place, self._cursor = self._cursor, 0
+            self._take(place)
+            self._pending.clear()
+            self._unsubscribe = session.subscribe(self._notified)
+        self._notified(batch)

@@ -25,7 +25,9 @@ class LiveCell(Window):
     browser on the alternatives returned, in the order of vLLM's V1 sampler (``vllm/v1/sample/sampler.py``):
     temperature, min_p, top_k, top_p. Nothing of it comes back to Python.
 
-    ``show_prompt=True`` puts the end of the prompt, faintly, before each continuation.
+    Branches of the runs it follows stand beside them, whoever began them. ``can_branch=True`` lets the reader ask for
+    more (``on_intent`` gets ``Fork``, ``Resample`` and ``Edit``). ``show_prompt=True`` puts the end of the prompt,
+    faintly, before each continuation.
     """
 
     _esm = STATIC / "live.js"
@@ -33,4 +35,7 @@ class LiveCell(Window):
 
     skip: ClassVar[tuple[type[AnyEvent], ...]] = (ev.PromptScored,)
 
+    grows: ClassVar[bool] = True
+
+    can_branch = traitlets.Bool(False).tag(sync=True)
     show_prompt = traitlets.Bool(False).tag(sync=True)

@@ -1,28 +1,32 @@
 """A completion as a static page part: no kernel, no script, nothing but its text, tints and titles.
 
-Owns the HTML and the plain text that stay in a saved notebook. It must not know widgets. It reads well where
-the style sheet is taken away too (untrusted notebooks): the text is all there, inline tints and titles stay.
-Alternatives stand in ``title`` only, never in child elements, which such a view would spill into the text.
-Model text is escaped text everywhere; characters that HTML cannot carry or that would steer the view are
-named by their code points (``text/plain`` has them as they are).
+Owns the HTML and the plain text that stay in a saved notebook, and how large they may be. It must not know widgets.
+It reads well where the style sheet is taken away too (untrusted notebooks): the text is all there, titles and the
+underlines of unlikely tokens stay. Alternatives stand in ``title`` only, never in child elements, which such a view
+would spill into the text. Model text is escaped text everywhere; characters that HTML cannot carry or that would
+steer the view are named by their code points (``text/plain`` has them as they are).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .reading import INVISIBLE, Piece, align, code_point, level_of, percent, quoted, ranked
+from ..branching import descendants
+from .roads import branch_name, leaving_words, seam_words, source_name
+from .tinted import on_file, text_of, tinted
 from .words import clamp_words, error_words, figures, finish_words, model_name, outcome_words
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
     from ..session import Node, Run, Session
 
+FULL = 2_000
+"""Tokens of a run that are saved with everything; see :func:`most_saved`."""
+
 _HUE = "#d66a0c"
-_ALPHA = ("", "0f", "1c", "2b", "3b", "4a", "5c", "70")
+_TINTS = ("0f", "1c", "2b", "3b", "4a", "5c", "70")
 _INK = "border-bottom:{} rgb(214,106,12)"
 _STYLE = f"""
 .acs-static{{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);
@@ -36,60 +40,90 @@ grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr))}}
 font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75}}
 .acs-static .acs-line{{margin-top:6px}}
 .acs-static .acs-error{{opacity:1;border-left:3px solid #c62828;padding-left:10px}}
-.acs-static .k{{border-radius:2px;padding-top:1px}}
+.acs-static u{{text-decoration:none}}
+.acs-static pre>*{{border-radius:2px;padding-top:1px}}
+{"".join(f".acs-static .k{i}{{background:{_HUE}{tint}}}" for i, tint in enumerate(_TINTS, start=1))}
 .acs-static .k3{{{_INK.format("1px dotted")}}}
 .acs-static .k4,.acs-static .k5{{{_INK.format("1px solid")}}}
 .acs-static .k6{{{_INK.format("2px solid")}}}
 .acs-static .k7{{{_INK.format("3px double")}}}
-.acs-static i.n{{font-style:normal;user-select:none}}.acs-static i.n::before{{content:"↵";opacity:.5}}
-.acs-static .k:hover{{outline:1px solid #888}}
-.acs-static .k:hover::after{{content:attr(title);
-position:fixed;margin:1.8em 0 0 -1em;z-index:99;white-space:pre;
+.acs-static i{{font-style:normal;user-select:none}}.acs-static i::before{{content:"↵";opacity:.5}}
+.acs-static [title]:hover{{outline:1px solid #888}}
+.acs-static [title]:hover::after{{content:attr(title);
+position:fixed;margin:1.8em 0 0 -1em;z-index:99;width:min-content;white-space:normal;word-break:keep-all;
+overflow-wrap:normal;
 pointer-events:none;font:12px/1.5 ui-monospace,monospace;padding:6px 9px;border-radius:4px;
 unicode-bidi:isolate;color:var(--jp-content-font-color1,#222);
 background:var(--jp-layout-color1,#fff);border:1px solid #8888;
 box-shadow:0 3px 14px rgba(0,0,0,.22)}}
 @supports (anchor-name:--a) and (position-try-fallbacks:flip-block){{
-.acs-static .k:hover{{anchor-name:--acs-k}}
-.acs-static .k:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);
+.acs-static [title]:hover{{anchor-name:--acs-k}}
+.acs-static [title]:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);
 margin:4px 0;position-try-fallbacks:flip-block,flip-inline,flip-block flip-inline}}}}
-""".strip()
+""".replace("\n", "")
 _BESIDE = """
 .jp-OutputArea:has(.acs-live) .acs-beside{display:none}
 .jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-beside):not(:has(.acs-live))
 {display:none}
-""".strip()
-
-_ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;"}
+""".replace("\n", "")
 
 
-def static_html(session: Session, run: str, *, beside_window: bool = False) -> str:
-    """One run as script-free HTML. ``beside_window``: it hides itself where a live window shows the same."""
+def most_saved(tokens: int) -> int:
+    """Bytes that a run of so many tokens may take in a notebook file, with its record and the state of its window."""
+    return 40_000 + 150 * min(tokens, FULL) + 40 * max(0, tokens - FULL)
+
+
+def static_html(
+    session: Session, run: str, *, beside_window: bool = False, show_prompt: bool = False, spent: int = 0
+) -> str:
+    """One run as script-free HTML.
+
+    ``beside_window``: it hides itself where a live window shows the same. ``show_prompt``: what stands before it, too.
+
+    ``spent``: bytes that the run takes elsewhere in the file. What then is left of :func:`most_saved` is the room
+    for titles and tints; where it ends, the text goes on without.
+    """
     here = session.runs[run]
-    style = _STYLE + ("\n" + _BESIDE if beside_window else "")
-    parts = [f'<style>\n{style}\n</style><div class="acs-static{" acs-beside" if beside_window else ""}">']
     nodes = [session.nodes[node] for node in here.nodes]
+    for branch in descendants(session, run):
+        nodes += [_own(session.nodes[node]) for node in session.runs[branch].nodes]
+    tokens = sum(len(node.tokens) for node in nodes)
+    bare = on_file(_page(session, here, beside_window, show_prompt, {})) + on_file(plain_text(session, run))
+    room = (most_saved(tokens) - spent - bare) / max(1, tokens)
+    texts = {node.id: tinted(node, room * len(node.tokens)) for node in nodes}
+    return _page(session, here, beside_window, show_prompt, texts)
+
+
+def _page(session: Session, run: Run, beside_window: bool, show_prompt: bool, texts: dict[str, str]) -> str:
+    style = _STYLE + (_BESIDE if beside_window else "")
+    parts = [f'<style>{style}</style><div class="acs-static{" acs-beside" if beside_window else ""}">']
+    nodes = [session.nodes[node] for node in run.nodes]
+    many = len(nodes) > 1
     for prompt, choices in _by_prompt(nodes):
-        if len(nodes) > 1 and prompt is not None and _prompts(nodes) > 1:
-            parts.append(f'<div class="acs-name">{_text(_label(session, prompt))}</div>')
-        many = len(nodes) > 1
+        if show_prompt and prompt is not None:
+            before = text_of(session.text_to(prompt)).replace("\n", '<i class="n"></i>\n')
+            parts.append(f'<pre style="white-space:pre-wrap;word-break:normal;opacity:.7">{before}</pre>')
+        if many and prompt is not None and _prompts(nodes) > 1:
+            parts.append(f'<div class="acs-name">{text_of(_label(session, prompt))}</div>')
         parts.append('<div class="acs-grid">' if many else "")
-        parts += [
-            _choice(node, here, place, len(choices), many) for place, node in enumerate(choices, start=1)
-        ]
+        for place, node in enumerate(choices, start=1):
+            text = texts.get(node.id, "")
+            parts.append(_choice(node, run, f"{place} of {len(choices)}" if many else "", text))
         parts.append("</div>" if many else "")
-    lines = (("acs-line acs-error", error_words(here)), ("acs-line", clamp_words(here)))
-    for name, line in (*lines, ("acs-line", _status(session, here))):
+    lines = (("acs-line acs-error", error_words(run)), ("acs-line", clamp_words(run)))
+    for name, line in (*lines, ("acs-line", _status(session, run))):
         if line:
-            parts.append(f'<div class="{name}">{_text(line)}</div>')
+            parts.append(f'<div class="{name}">{text_of(line)}</div>')
+    parts += _branches(session, run.id, texts)
     parts.append("</div>")
     return "".join(parts)
 
 
 def plain_text(session: Session, run: str) -> str:
-    """The text of a run: of one choice exactly as it came, of several each under a line that names it."""
+    """The text of a run: of one choice exactly as it came, of several, and of branches, each under its name."""
     nodes = [session.nodes[node] for node in session.runs[run].nodes]
-    if len(nodes) == 1:
+    branches = descendants(session, run)
+    if len(nodes) == 1 and not branches:
         return nodes[0].text
     several = _prompts(nodes) > 1
     blocks = []
@@ -97,15 +131,68 @@ def plain_text(session: Session, run: str) -> str:
         for place, node in enumerate(choices, start=1):
             name = f"prompt {number} ({_label(session, prompt)}), " if several and prompt else ""
             blocks.append(f"--- {name}continuation {place} of {len(choices)} ---\n{node.text}")
+    for branch in branches:
+        text = session.nodes[session.runs[branch].nodes[0]].text
+        blocks.append(f"--- {_branch_line(session, branch)} ---\n{text}")
     return "\n".join(blocks)
 
 
-def mimebundle(session: Session, run: str) -> dict[str, str]:
+def bench_bundle(session: Session, runs: list[str]) -> dict[str, str]:
+    """What stays of a workbench: the last of its runs with its prompt, and how many there are before it."""
+    last = session.runs[runs[-1]]
+    nodes = last.nodes
+    html = static_html(session, last.id, beside_window=True, show_prompt=True)
+    if len(runs) > 1:
+        html = html.removesuffix("</div>")
+        html += f'<div class="acs-line">{len(runs) - 1} earlier in this output\'s record: acs_jupyter.load</div></div>'
+    text = session.text_to(nodes[0]) if len(nodes) == 1 else plain_text(session, last.id)
+    return {"text/plain": text, "text/html": html}
+
+
+def mimebundle(session: Session, run: str, *, spent: int = 0) -> dict[str, str]:
     """What to display beside a window, once the run has ended: the exact text, and the static view."""
     return {
         "text/plain": plain_text(session, run),
-        "text/html": static_html(session, run, beside_window=True),
+        "text/html": static_html(session, run, beside_window=True, spent=spent),
     }
+
+
+def _branches(session: Session, run: str, texts: dict[str, str]) -> Iterator[str]:
+    """Each branch under its name: what it kept as plain text, what was sampled on as ``texts`` has it."""
+    branches = descendants(session, run)
+    if not branches:
+        return
+    yield '<div class="acs-grid" style="margin-top:10px">'
+    for branch in branches:
+        here = session.runs[branch]
+        node = session.nodes[here.nodes[0]]
+        kept = text_of(node.text[: len(node.text) - len(_own(node).text)]).replace("\n", "&#10;")
+        yield f'<div><div class="acs-name">{text_of(_branch_line(session, branch))}</div>'
+        yield '<pre style="white-space:pre-wrap;word-break:normal">'
+        yield f'<span style="opacity:.65">{kept}</span>{texts.get(node.id, "")}</pre>'
+        for name, line in (
+            ("acs-line acs-error", error_words(here)),
+            ("acs-line", clamp_words(here)),
+            ("acs-line", f"{_status(session, here)} · {seam_words(session, branch)}"),
+        ):
+            if line:
+                yield f'<div class="{name}">{text_of(line)}</div>'
+        yield "</div>"
+    yield "</div>"
+
+
+def _own(node: Node) -> Node:
+    """What a branch has of its own, the token put in place included: all of a node that is no branch."""
+    if node.origin is None:
+        return node
+    kept = node.kept - bool(node.kept and node.origin.text)
+    text = node.text[sum(map(len, node.tokens[:kept])) :]
+    tokens, logprobs, top = node.tokens[kept:], node.logprobs[kept:], node.top[kept:]
+    return replace(node, parts=[text], joined=(0, ""), tokens=tokens, logprobs=logprobs, top=top)
+
+
+def _branch_line(session: Session, branch: str) -> str:
+    return f"{branch_name(session, branch)}, from {source_name(session, branch)}: {leaving_words(session, branch)}"
 
 
 def _by_prompt(nodes: list[Node]) -> Iterator[tuple[str | None, list[Node]]]:
@@ -127,46 +214,12 @@ def _label(session: Session, prompt: str) -> str:
     return text.replace("\n", "↵").replace("\t", "⇥")
 
 
-def _choice(node: Node, run: Run, place: int, of: int, many: bool) -> str:
-    body = "".join(_piece(node, piece) for piece in align(node.text, node.tokens))
-    text = f'<pre style="white-space:pre-wrap;word-break:normal">{body}</pre>'
-    if not many:
+def _choice(node: Node, run: Run, name: str, markup: str) -> str:
+    text = f'<pre style="white-space:pre-wrap;word-break:normal">{markup}</pre>'
+    if not name:
         return text
-    name = f"{place} of {of}"
     finish = finish_words(node, run)
-    return f'<div><div class="acs-name">{_text(f"{name} · {finish}" if finish else name)}</div>{text}</div>'
-
-
-def _piece(node: Node, piece: Piece) -> str:
-    text = _text(piece.text).replace("\n", '<i class="n"></i>\n')
-    if piece.first < 0:
-        return f"<span>{text}</span>"
-    step = level_of(node, piece)
-    tint = f' style="background:{_HUE}{_ALPHA[step]}"' if step else ""
-    name = f"k k{step}" if step and step > 2 else "k"
-    return f'<span class="{name}" title="{_title(node, piece)}"{tint}>{text}</span>'
-
-
-def _title(node: Node, piece: Piece) -> str:
-    lines = []
-    if piece.last > piece.first:
-        lines.append(f"{piece.last - piece.first + 1} tokens make this text")
-    for index in range(piece.first, piece.last + 1):
-        token, logprob = node.tokens[index], node.logprobs[index]
-        if logprob is None:
-            lines.append(f"{quoted(token)} no probability")
-            continue
-        lines.append(f"{quoted(token)} {percent(logprob)} logprob {logprob:.2f}")
-        found, other = ranked(token, logprob, node.top[index])
-        if len(found) > 1:
-            lines += [_alternative(one.token, one.logprob, one.sampled) for one in found]
-            lines.append(f"  {other * 100:.1f}% other" if other >= 0.0005 else "")
-    return _text("\n".join(lines).rstrip("\n"))
-
-
-@lru_cache(maxsize=65_536)
-def _alternative(token: str, logprob: float, sampled: bool) -> str:
-    return f"{'▸' if sampled else ' '} {percent(logprob)} {quoted(token)}"
+    return f'<div><div class="acs-name">{text_of(f"{name} · {finish}" if finish else name)}</div>{text}</div>'
 
 
 def _status(session: Session, run: Run) -> str:
@@ -182,13 +235,3 @@ def _status(session: Session, run: Run) -> str:
     parts = [words, model_name(run), *figures(session, run, ended)]
     request_id = run.request_id or run.completion_id
     return " · ".join([*parts, f"request {request_id}"] if request_id else parts)
-
-
-def _text(text: str) -> str:
-    """Escaped; what cannot be seen or would steer the view is named, joiners inside words stay."""
-    return INVISIBLE.sub(_named, text.translate(_ESCAPES))
-
-
-def _named(found: re.Match[str]) -> str:
-    character = found[0]
-    return character if character in "\u200c\u200d" else f"⟨{code_point(character)}⟩"

@@ -17,6 +17,10 @@ export interface Origin {
   node: string;
   tokens?: number;
   text?: string;
+  /** It was sent as token ids; `seam`: the first kept token that the server reads otherwise; `cost`: tokens spent on asking. */
+  exact?: boolean;
+  seam?: number | null;
+  cost?: number;
 }
 
 export type Event =
@@ -51,6 +55,7 @@ export type Event =
       top?: (Top | null)[];
     }
   | { type: "PromptScored"; node: string; positions: (Scored[] | null)[] }
+  | { type: "SeamSought"; node: string; seam?: number | null; cost: number }
   | { type: "Finished"; node: string; finish_reason: string; stop_reason?: string | number | null }
   | { type: "Spent"; run: string; prompt_tokens: number; completion_tokens: number; source?: string }
   | {

@@ -8,18 +8,50 @@
 import type { AnyModel } from "@anywidget/types";
 import type { Event } from "./events";
 import { unpack } from "./packing";
-import { emptyState, fold, type State } from "./state";
+import { sourceOf } from "./parts/road";
+import { emptyState, fold, type RunState, type State } from "./state";
 
-export type Intent = { type: "Cancel"; run?: string } | { type: "Resync"; seen: number };
+export type Branching =
+  | { type: "Fork"; node: string; token: number; text: string; exact?: boolean }
+  | { type: "Resample"; node: string; token: number; exact?: boolean }
+  | { type: "Edit"; node: string; text: string }
+  | { type: "Locate"; node: string };
+
+/** A request's fields as text, the way options are written. */
+export type Fields = Record<string, string>;
+
+export type Intent =
+  | { type: "Cancel"; run?: string }
+  | { type: "Resync"; seen: number }
+  | { type: "Run"; prompt: string; fields: Fields }
+  | { type: "Continue"; node: string; fields: Fields }
+  | { type: "Keep"; prompt: string; fields: Fields }
+  | { type: "Export" }
+  | Branching;
+
 
 export const ACK_WITHIN_MS = 300;
+/** After this long without an answer to what interrupts nothing, the reader is told. */
+export const TELL_AFTER_MS = 1500;
+const BUSY = "The kernel has not answered yet: it is busy, and does this when it is free, or it is gone.";
+const GONE = "The kernel that made this text is gone; run the cell again to branch from it.";
+/** What the kernel says beside the log. */
+export interface Word {
+  /** What was asked for is not done: why, and at which field. */
+  refused?: { field: string | null; message: string };
+  export?: { name: string; text: string };
+  ran?: true;
+}
 
-interface Message {
+export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
+
+interface Message extends Word {
   seq?: number;
   at?: number;
   events?: Event[];
   snapshot?: string;
   ack?: string;
+  told?: string;
 }
 
 interface Interruptible {
@@ -36,9 +68,22 @@ export interface Host {
   /** Whether this page came to a state that was there already: it was reloaded since the cell began. */
   readonly restored: boolean;
   option<T>(name: string): T | undefined;
-  running(): boolean;
-  stop(): void;
+  /** One line about what was asked for and not done, or "". */
+  readonly told: string;
+  /** Runs that had ended when this page came to them. */
+  readonly settled: ReadonlySet<string>;
+  running(run?: string): boolean;
+  /** Stop a run, or all. */
+  stop(run?: string): void;
+  branch(intent: Branching): void;
+  /** False when there is no kernel to ask. */
+  send(intent: Intent): boolean;
   listen(listener: Listener): () => void;
+  /** Be told of words of the kernel that are not of the log. */
+  hear(hearer: (word: Word) => void): () => void;
+  /** A trait that both sides write. */
+  keep(name: string, value: unknown): void;
+  watch(name: string, watcher: () => void): () => void;
   close(): void;
 }
 
@@ -47,19 +92,36 @@ export function connect(model: AnyModel): Host {
   let seq = 0;
   let at = 0;
   let asked = false;
+  let told = "";
+  let lost = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
+  let patience: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<Listener>();
+  const hearers = new Set<(word: Word) => void>();
 
   const tell = (fresh: boolean) => {
     for (const listener of listeners) listener(fresh);
   };
 
-  const send = (intent: Intent) => {
+  const send = (intent: Intent): boolean => {
     try {
       model.send(intent);
+      return true;
     } catch {
-      // No kernel: there is nobody to ask.
+      return false; // No kernel: there is nobody to ask.
     }
+  };
+
+  const say = (line: string) => {
+    told = line;
+    tell(false);
+  };
+
+  /** Ask for what may wait: when the kernel does not take it, that is said, and nothing is interrupted. */
+  const ask = (intent: Intent) => {
+    clearTimeout(patience);
+    patience = setTimeout(() => say(BUSY), TELL_AFTER_MS);
+    send(intent);
   };
 
   const adopt = (packed: string) => {
@@ -77,7 +139,11 @@ export function connect(model: AnyModel): Host {
   };
 
   const receive = (message: Message) => {
-    if (message.ack !== undefined) clearTimeout(waiting);
+    if (message.ack !== undefined) {
+      clearTimeout(waiting);
+      clearTimeout(patience);
+      if (told === BUSY) say("");
+    } else if (message.told !== undefined) say(message.told);
     else if (message.snapshot !== undefined) adopt(message.snapshot);
     else if (message.events !== undefined && message.seq !== undefined) {
       if (asked || message.seq <= seq) return;
@@ -90,27 +156,40 @@ export function connect(model: AnyModel): Host {
         return resync();
       }
       tell(false);
-    }
+    } else for (const hearer of hearers) hearer(message);
   };
 
-  const running = () => Object.values(state.runs).some((run) => run.outcome === "open");
+  const isOpen = (run: RunState) => run.outcome === "open";
+  const running = (run?: string) => Object.values(state.runs).some((one) => isOpen(one) && (run ?? one.id) === one.id);
 
-  const stop = () => {
-    if (!running()) return;
+  const stop = (run?: string) => {
+    if (!running(run)) return;
+    const intent: Intent = run === undefined ? { type: "Cancel" } : { type: "Cancel", run };
+    // A branch runs beside whatever the kernel does now: that is not interrupted for its sake.
+    if (run !== undefined && sourceOf(state, run) !== null) return ask(intent);
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       const manager = model.widget_manager as Interruptible | undefined;
-      if (running()) manager?.kernel?.interrupt?.();
+      // A run in the background does not keep the kernel busy: an interrupt would hit somebody else's cell.
+      if (running(run) && model.get("interrupts") !== false) manager?.kernel?.interrupt?.();
     }, ACK_WITHIN_MS);
-    send({ type: "Cancel" });
+    send(intent);
+  };
+
+  const branch = (intent: Branching) => {
+    say(lost ? GONE : "");
+    if (!lost) ask(intent);
   };
 
   // The kernel was restarted: it knows nothing of these runs, and must not be interrupted for their sake.
   const onLost = () => {
+    lost = true;
     clearTimeout(waiting);
-    const open = Object.values(state.runs).filter((run) => run.outcome === "open");
+    clearTimeout(patience);
+    const open = Object.values(state.runs).filter(isOpen);
     for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
     if (open.length > 0) tell(false);
+    for (const hearer of hearers) hearer({ refused: { field: null, message: LOST } });
   };
 
   const onSnapshot = () => adopt(String(model.get("snapshot")));
@@ -119,6 +198,7 @@ export function connect(model: AnyModel): Host {
   model.on("comm_live_update", onLost);
   onSnapshot();
   const restored = seq > 0;
+  const settled = new Set(Object.values(state.runs).filter((run) => !isOpen(run)).map(({ id }) => id));
 
   return {
     get state() {
@@ -127,16 +207,39 @@ export function connect(model: AnyModel): Host {
     get at() {
       return at;
     },
+    get told() {
+      return told;
+    },
     restored,
+    settled,
     option: (name) => model.get(name),
     running,
     stop,
+    branch,
+    send,
+    hear(hearer) {
+      hearers.add(hearer);
+      return () => hearers.delete(hearer);
+    },
+    keep(name, value) {
+      model.set(name, value);
+      try {
+        model.save_changes();
+      } catch {
+        // No kernel: it is kept in this page alone.
+      }
+    },
+    watch(name, watcher) {
+      model.on(`change:${name}`, watcher);
+      return () => model.off(`change:${name}`, watcher);
+    },
     listen(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     close() {
       clearTimeout(waiting);
+      clearTimeout(patience);
       model.off("msg:custom", receive);
       model.off("change:snapshot", onSnapshot);
       model.off("comm_live_update", onLost);

@@ -15,6 +15,8 @@ export interface NodeState {
   echo: boolean;
   /** How many of the tokens were taken over from the node this one branched from. */
   kept: number;
+  /** Where it branched from another node. */
+  origin: Required<Origin> | null;
   text: string;
   tokens: string[];
   logprobs: (number | null)[];
@@ -106,6 +108,11 @@ export function fold(state: State, event: Event, at: number): void {
     case "PromptScored":
       nodeOf(state, event.node).scores = event.positions;
       return;
+    case "SeamSought": {
+      const { origin } = nodeOf(state, event.node);
+      if (origin !== null) Object.assign(origin, { seam: event.seam ?? null, cost: event.cost });
+      return;
+    }
     case "Finished": {
       const node = nodeOf(state, event.node);
       node.finish_reason = event.finish_reason;
@@ -165,7 +172,8 @@ export function runOf(state: State, id: string): RunState {
 
 /** Begin a branch with a copy of another node's beginning; the token put in place keeps its known logprob. */
 function takeOver(node: NodeState, source: NodeState, origin: Origin): void {
-  const { tokens: count = 0, text = "" } = origin;
+  const { tokens: count = 0, text = "", exact = false, seam = null, cost = 0 } = origin;
+  node.origin = { node: origin.node, tokens: count, text, exact, seam, cost };
   node.echo = source.echo;
   node.tokens = source.tokens.slice(0, count);
   node.logprobs = source.logprobs.slice(0, count);
@@ -180,7 +188,7 @@ function takeOver(node: NodeState, source: NodeState, origin: Origin): void {
   node.text += node.tokens.length > 0 ? node.tokens.join("") : text;
 }
 
-const emptyNode = { kept: 0, scores: null, finish_reason: null, stop_reason: null };
+const emptyNode = { kept: 0, origin: null, scores: null, finish_reason: null, stop_reason: null };
 const emptyLists = () => ({ tokens: [], logprobs: [], top: [], children: [] });
 
 function openRun(id: string, request: Record<string, unknown>, request_id: string | null, at: number): RunState {

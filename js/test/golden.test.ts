@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Event } from "../src/events";
 import { unpack } from "../src/packing";
+import * as road from "../src/parts/road";
 import * as status from "../src/parts/status";
 import { Aligner } from "../src/parts/text";
 import { weakest } from "../src/parts/tokens";
@@ -32,6 +33,7 @@ describe("golden files", () => {
       state: State;
       packed: string;
       words: { outcome: string; model: string; figures: string[]; error: string; clamp: string; finish: string[] };
+      roads: Record<string, string[]>;
       pieces: Record<string, [number, number, number | null, string][]>;
     };
     const state = emptyState();
@@ -47,6 +49,8 @@ describe("golden files", () => {
       clamp: status.clampWords(run),
       finish: run.nodes.map((id) => status.finishWords(nodeOf(state, id), run)),
     }).toEqual(golden.words);
+    const say = [road.branchName, road.sourceName, road.leavingWords, road.seamWords];
+    for (const [id, words] of Object.entries(golden.roads)) expect(say.map((one) => one(state, id))).toEqual(words);
     for (const [id, pieces] of Object.entries(golden.pieces)) {
       const node = nodeOf(state, id);
       const found = new Aligner().next(node.text, node.tokens, true);

@@ -31,6 +31,17 @@ function fake(state: Record<string, unknown> = { snapshot: "" }) {
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
+describe("stop of a run in the background", () => {
+  it("never interrupts a kernel that is busy with something else", () => {
+    const { host, model, interrupt, receive } = fake({ snapshot: "", interrupts: false });
+    receive(opening);
+    host.stop();
+    vi.advanceTimersByTime(10 * ACK_WITHIN_MS);
+    expect(model.send).toHaveBeenCalledWith({ type: "Cancel" });
+    expect(interrupt).not.toHaveBeenCalled();
+  });
+});
+
 describe("messages", () => {
   it("fold in order, and one that came before is not folded twice", () => {
     const { host, receive } = fake();

@@ -51,9 +51,9 @@ def notebook(request: pytest.FixtureRequest, root: Path, base: str, page: Page):
     """``notebook(cells)`` writes a notebook named after the test and opens it; its kernel ends with the test."""
     opened: list[Notebook] = []
 
-    def make(*cells: str) -> Notebook:
+    def make(*cells: str, kernel: str = "python3") -> Notebook:
         name = f"{request.node.name}.ipynb".replace("[", "-").replace("]", "")
-        write_notebook(root / name, cells)
+        write_notebook(root / name, cells, kernel)
         opened.append(Notebook(page, base, name).open())
         return opened[-1]
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).parent.parent.parent
 SCREENSHOTS = CHECKOUT / "tests" / "screenshots"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+IPYKERNEL_6 = os.environ.get("IPYKERNEL_6", "")
+"""A folder with ipykernel 6 and what it needs beside this environment's packages."""
 CHROMIUM_ARGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -96,6 +98,7 @@ def lab(root: Path, settings: Mapping[str, Mapping[str, Any]] = {}) -> Iterator[
             file = home / "settings" / f"{name}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(values))
+        _add_ipykernel_6(home / "data")
         port = _free_port()
         command = [
             sys.executable,
@@ -132,10 +135,10 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
-def write_notebook(path: Path, cells: Sequence[str]) -> None:
+def write_notebook(path: Path, cells: Sequence[str], kernel: str = "python3") -> None:
     """A notebook of code cells."""
     notebook = nbformat.v4.new_notebook(
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        metadata={"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}}
     )
     notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
     nbformat.write(notebook, path)
@@ -239,6 +242,22 @@ def shoot(page: Page, name: str) -> None:
     """Keep a picture of the page."""
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=str(SCREENSHOTS / f"{name}.png"))
+
+
+def _add_ipykernel_6(data: Path) -> None:
+    """A second kernel of the same Python with the ipykernel that ``tests/run`` has put aside."""
+    if not IPYKERNEL_6:
+        return
+    path = os.pathsep.join(filter(None, [IPYKERNEL_6, str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    spec = {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "ipykernel 6",
+        "language": "python",
+        "env": {"PYTHONPATH": path},
+    }
+    folder = data / "kernels" / "ipykernel6"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps(spec))
 
 
 def _free_port() -> int:

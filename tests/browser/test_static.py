@@ -12,11 +12,12 @@ import pytest
 
 from tests.browser.cells import SETUP
 from tests.browser.labkit import Notebook, lab, lab_environment, point_at, shoot, write_notebook
+from tests.support.sanitising import sanitised
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 Open = Callable[..., Notebook]
 
@@ -48,8 +49,17 @@ static.update(mimebundle(session, "h"), raw=True)
 """
 CELLS = (SETUP + PUBLISH, RUN, HOSTILE)
 STRANGERS = (
-    "img, iframe, script, b, u, i:not(.n):not(.acs-mark):not(.acs-cell), [onerror], [onmouseover], [onclick]"
+    "img, iframe, script, b, u:not([class^=k]), i:not(:empty):not(.acs-mark):not(.acs-cell), "
+    "[onerror], [onmouseover], [onclick]"
 )
+
+
+def looks_of(token: Locator) -> list[str]:
+    """The tint of a token and the line under it."""
+    looks: list[str] = token.evaluate(
+        "e => { const s = getComputedStyle(e); return [s.backgroundColor, s.borderBottomWidth, s.borderBottomStyle]; }"
+    )
+    return looks
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +106,7 @@ def test_reopened_without_kernel_shows_the_static_view_alone(notebook: Open, pag
         nb.run(index)
     nb.output(1).locator(".acs-t").nth(59).wait_for()
     text = nb.output(1).locator(".acs-text").text_content()
+    live = looks_of(nb.output(1).locator(".acs-text .acs-p5").first)
     nb.save()
     nb.end_kernels()
     page.goto("about:blank")
@@ -106,11 +117,13 @@ def test_reopened_without_kernel_shows_the_static_view_alone(notebook: Open, pag
     assert "reached max_tokens (20000)" in static.inner_text()
     page.wait_for_timeout(1500)
     assert "model not found" not in nb.output(1).inner_text()
-    token = static.locator(".k").nth(4)
+    token = static.locator("pre > [title]").nth(4)
     token.scroll_into_view_if_needed()
     point_at(token)
     shown = token.evaluate("e => getComputedStyle(e, '::after').content")
     assert "▸" in shown
+    # The same tint and the same line under it as in the window.
+    assert looks_of(static.locator(".k5").first) == live
     assert nb.output(2).locator(".acs-static").locator(STRANGERS).count() == 0
     shoot(page, "reopened")
 
@@ -130,9 +143,9 @@ def test_untrusted_notebook_shows_text_and_tints(executed: Path, browser: Browse
         exact = next("".join(o["data"]["text/plain"]) for o in saved if "text/html" in o.get("data", {}))
         assert static.locator("pre").text_content() == exact
         assert static.locator("style").count() == 0
-        tinted = static.locator(".k[style]").first
-        assert tinted.evaluate("e => getComputedStyle(e).backgroundColor").startswith("rgba(214, 106, 12")
-        assert "▸" in (tinted.get_attribute("title") or "")
+        unlikely = static.locator("u").first
+        assert unlikely.evaluate("e => getComputedStyle(e).textDecorationLine") == "underline"
+        assert "▸" in (unlikely.get_attribute("title") or "")
         assert nb.output(2).locator(STRANGERS).count() == 0
         assert "onerror=alert(1)" in nb.output(2).inner_text()
         page.wait_for_timeout(300)
@@ -177,31 +190,74 @@ def test_exported_page_shows_the_static_view_and_asks_for_nothing(
     assert static.nth(0).locator("pre").text_content() == exact
     assert static.nth(1).locator(STRANGERS).count() == 0
     assert "⟨U+202E⟩" in static.nth(1).inner_text()
-    point_at(static.nth(1).locator(".k").nth(2))
+    point_at(static.nth(1).locator("pre > [title]").nth(2))
     page.wait_for_timeout(200)
     shoot(page, f"exported-{how}")
     page.close()
     assert trouble == []
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_page_that_strips_styles_and_classes_shows_the_text(executed: Path, page: Page, theme: str) -> None:
+    """As GitHub does; the page's own colours are all there is."""
+    saved = json.loads(executed.read_text())["cells"]
+    bundles = [o["data"] for cell in saved[1:] for o in cell["outputs"] if "text/html" in o.get("data", {})]
+    ground = "color:#1f2328;background:#fff" if theme == "light" else "color:#f0f6fc;background:#0d1117"
+    style = f"body{{{ground};font:16px sans-serif}}pre{{white-space:pre-wrap;overflow-wrap:anywhere}}"
+    parts = "<hr>".join(sanitised("".join(bundle["text/html"])) for bundle in bundles)
+    page.set_content(f"<!doctype html><style>{style}</style>{parts}")
+    texts = page.locator("pre")
+    assert texts.nth(0).text_content() == "".join(bundles[0]["text/plain"])
+    assert "reached max_tokens (20000)" in page.inner_text("body")
+    assert "onerror=alert(1)" in texts.nth(1).inner_text()
+    assert page.locator("script, img, iframe, u, [class], [style], [onerror]").count() == 0
+    colours = texts.locator("span").evaluate_all("all => all.map(e => getComputedStyle(e).color)")
+    assert set(colours) == {page.evaluate("getComputedStyle(document.body).color")}
+    shoot(page, f"stripped-{theme}")
+
+
+LONG = """
+window, static = show("long")
+session.apply(open_run("long")); session.apply([head("long")])
+for made in tokens(2100): session.apply([arrived("long.0", made)])
+session.apply([ev.Finished("long.0", "length"), ev.RunClosed("long", "done")])
+static.update(mimebundle(session, "long", spent=270_000), raw=True)
+"""
+
+
 def test_saved_widget_state_shows_the_window_again_without_kernel(root: Path, browser: Browser) -> None:
+    """A long text is not in the saved state: its window leaves the place to the static view."""
     settings = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
     path = "@jupyter-widgets/jupyterlab-manager/plugin"
-    write_notebook(root / "saved-state.ipynb", CELLS[:2])
+    write_notebook(root / "saved-state.ipynb", (*CELLS[:2], LONG))
     with lab(root, {path: settings["@jupyter-widgets/jupyterlab-manager:plugin"]}) as base:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         nb = Notebook(page, base, "saved-state.ipynb").open()
-        nb.run(0)
-        nb.run(1)
+        for index in range(3):
+            nb.run(index)
         nb.output(1).locator(".acs-t").nth(59).wait_for()
+        nb.output(2).locator(".acs-t").nth(2099).wait_for(state="attached")
+        assert not nb.output(2).locator(".acs-beside").is_visible()
         text = nb.output(1).locator(".acs-text").text_content()
+        long = nb.output(2).locator(".acs-text").text_content()
         nb.save()
         state = json.loads((root / "saved-state.ipynb").read_text())["metadata"]["widgets"]
         assert "snapshot" in json.dumps(state)
+        nb.open(reset=False)  # a reload, with the kernel there: all of both windows is back
+        nb.output(2).locator(".acs-t").nth(2099).wait_for(state="attached")
+        assert nb.output(2).locator(".acs-text").text_content() == long
         nb.end_kernels()
         page.goto("about:blank")
         nb.open()
         nb.output(1).locator(".acs-t").nth(59).wait_for()
         assert nb.output(1).locator(".acs-text").text_content() == text
         assert not nb.output(1).locator(".acs-beside").is_visible()
+        static = nb.output(2).locator(".acs-beside")
+        static.wait_for(state="visible")
+        assert static.locator("pre").text_content() == long
+        assert nb.output(2).locator(".acs-t").count() == 0
+        titled = static.locator("pre > [title]").count()
+        assert 0 < titled < 2100
+        static.locator("pre > [title]").nth(titled - 1).scroll_into_view_if_needed()
+        shoot(page, "long-static")
         page.close()

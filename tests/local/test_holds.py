@@ -99,7 +99,7 @@ def test_budgets_add_up_after_a_kill(tmp_path: Path) -> None:
         fits = http.post("completions", json={"prompt": [1] * (left - 2), "max_tokens": 9})
         assert ",applied=2,reason=budget," in fits.headers["x-acs-max-tokens-clamped"]
 
-    assert command(tmp_path, "jobs", "reconcile") == "1 settled\n"
+    assert command(tmp_path, "jobs", "reconcile") == f"1 job: {job_holds} tokens counted as used\n"
     assert used(tmp_path, prefix) == 400 - 43
     assert command(tmp_path, "keys", "settle", prefix, "--release") == "1 request: 43 tokens released\n"
     assert command(tmp_path, "keys", "settle").startswith("No server that was killed holds anything")
@@ -143,3 +143,56 @@ def test_a_settled_hold_is_gone(tmp_path: Path) -> None:
         http.post("completions", json={"prompt": "x", "max_tokens": 1})
         http.post("completions", json={"prompt": "x", "max_tokens": 1, "n": 2, "temperature": 0})
     assert count(tmp_path) == 0
+
+
+def test_a_job_settles_its_own_hold_alone(tmp_path: Path) -> None:
+    """Request ids are chosen by clients: three requests share one here."""
+    mine, other = (command(tmp_path, "keys", "create", "--budget", "5000").strip() for _ in range(2))
+    same = {"X-Request-Id": "chosen"}
+    with server(tmp_path, mine) as (http, process):
+        http.headers.update(same)
+        job = submit(http, "k", SLOW_JOB, max_tokens=1000 - len(SLOW_JOB)).json()["id"]
+        until(http, job, "running")
+        with (
+            http.stream("POST", "completions", json=SLOW) as one,
+            http.stream(
+                "POST", "completions", json=SLOW, headers={"Authorization": f"Bearer {other}"}
+            ) as two,
+        ):
+            held = one.iter_lines(), two.iter_lines()
+            for lines in held:
+                next(lines)
+            while count(tmp_path) < 3:
+                time.sleep(0.01)
+            process.kill()
+            process.wait()
+    told = command(tmp_path, "jobs", "reconcile", job)
+    [entry] = read_log(tmp_path)
+    tokens = entry.prompt_tokens + entry.completion_tokens
+    assert told == f"1 job: {tokens:,} tokens counted as used\n"
+    assert (entry.endpoint, entry.prefix, entry.source) == ("completion-jobs", mine.split("-")[2], "held")
+    assert [hold.endpoint for hold in left_behind(tmp_path)] == ["completions"] * 2
+    assert command(tmp_path, "keys", "list").count("43 tokens held for 1 request") == 2
+
+
+def test_of_equal_holds_the_one_nearest_the_start_is_the_jobs() -> None:
+    from acs_jupyter.local.job_values import Row
+    from acs_jupyter.local.reconcile import held_by
+
+    def hold(at: float, **other: str) -> Hold:
+        who = {"request_id": "r", "key_id": "key", "endpoint": "completion-jobs"} | other
+        return Hold(
+            prefix="p", model="m", prompt_tokens=1, completion_tokens=2, month="2026-01", at=at, **who
+        )
+
+    def job(started: float) -> Row:
+        rest = {"created": 0.0, "ended": None, "content_gone": False, "request": None, "outcome": None}
+        texts = dict.fromkeys(("id", "account", "idempotency", "fingerprint", "model", "status"), "x")
+        flags = {"seq": 1, "cancel_requested": False, "usage_pending": True, "result": None, "headers": None}
+        return Row(owner="key", request_id="r", started=started, **rest, **texts, **flags)  # type: ignore[arg-type]
+
+    holds = {
+        1: hold(5), 2: hold(100.1), 3: hold(200.1), 4: hold(100, key_id="other"), 5: hold(100, endpoint="completions"),
+    }  # fmt: skip
+    assert held_by([job(100), job(200)], holds) == [2, 3]
+    assert held_by([job(100)], {}) == []

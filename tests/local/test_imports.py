@@ -11,9 +11,15 @@ import acs_jupyter
 from tests.support.servers import environment
 
 PACKAGE = Path(acs_jupyter.__file__).parent
-SHARED = {"wire", "errors", "checks", "sse", "_version"}
+SHARED = {"wire", "errors", "checks", "sse", "_version", "processes"}
 FOREIGN = {"IPython", "anywidget", "ipywidgets", "pandas", "httpx", "traitlets"}
-CALLERS = {"upstream.py", "relay.py", "reading.py", "asking.py"}  # they ask another server, with httpx
+CALLERS = {
+    "upstream.py",
+    "relay.py",
+    "reading.py",
+    "asking.py",
+    "spread.py",
+}  # they ask another server, with httpx
 
 
 def test_the_server_knows_only_the_shared_vocabulary() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -166,8 +167,11 @@ def test_pending_usage_keeps_the_record_until_it_is_settled(process: Process) ->
         assert outcome(http, job).status_code == 410  # large content goes all the same
         busy = _reconcile(data)
         assert (busy.returncode, "another server" in busy.stderr) == (2, True)
-    assert _reconcile(data).stdout == "1 settled\n"
-    assert _reconcile(data).stdout == "0 settled\n"
+        assert busy.stderr.endswith("Stop the server first.\n")
+    unknown = _reconcile(data, "job_nobody_made")
+    assert (unknown.returncode, "no job 'job_nobody_made'" in unknown.stderr) == (2, True)
+    assert re.fullmatch(r"1 job: \d{3} tokens counted as used\n", _reconcile(data, job).stdout)
+    assert _reconcile(data).stdout == "No job's usage is pending.\n"
     assert _reconcile(process.folder / "nowhere").returncode == 2
     store = JobStore(data, now)
     store.retire(now + 30 * DAY)
@@ -176,8 +180,8 @@ def test_pending_usage_keeps_the_record_until_it_is_settled(process: Process) ->
         assert http.get(f"completion-jobs/{job}").status_code == 404
 
 
-def _reconcile(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "acs_jupyter", "jobs", "reconcile", "--data", str(folder)]
+def _reconcile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "acs_jupyter", "jobs", "reconcile", *words, "--data", str(folder)]
     return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
 
 

@@ -196,7 +196,10 @@ def test_leaving_cancels_the_upstream(body: dict[str, Any], when: str) -> None:
 
 def test_a_stream_that_was_left_is_reported(told: list[tuple[int | None, int]]) -> None:
     with playing(stream(*frames([" a", " b", " c"]), HANG)) as upstream, fronting(upstream.base) as front:
-        with front.client() as client, client.stream("POST", "completions", json=STREAM) as got:
+        with (
+            front.client() as client,
+            client.stream("POST", "completions", json=STREAM | {"max_tokens": 3}) as got,
+        ):
             lines = got.iter_lines()  # held: the answer ends with it
             for _ in range(3):
                 next(line for line in lines if line.startswith("data: {"))
@@ -465,7 +468,7 @@ def test_validation_stands_before_the_upstream(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("prompt", "tokenize", "expected"),
     [
-        ("Hello", whole({"count": 40, "max_model_len": 2048, "tokens": []}), 2008),
+        ("Hello", whole({"count": 8, "max_model_len": 2048, "tokens": []}), 2040),
         ("Hello", whole({"detail": "Not Found"}, "404 Not Found"), 2048 - 6),
         ("x" * 5000, whole({"detail": "Not Found"}, "404 Not Found"), 16),
         ([1] * 2000, whole({}), 48),
@@ -484,7 +487,7 @@ def test_max_tokens_is_filled_in(prompt: Any, tokenize: list[Step], expected: in
 
 def test_full_vocabulary_is_capped() -> None:
     counted = whole({"count": 1025, "max_model_len": 2048, "tokens": []})
-    body = {"prompt": "x", "max_tokens": 1, "prompt_logprobs": -1}
+    body = {"prompt": "x" * 1200, "max_tokens": 1, "prompt_logprobs": -1}
     with (
         playing(whole(ANSWER), tokenize=counted) as upstream,
         fronting(upstream.base) as front,

@@ -6,6 +6,7 @@ import { press, toggle } from "./controls";
 import { make } from "./dom";
 import { Follower } from "./follower";
 import { Parting } from "./parting";
+import { branchName } from "./road";
 import { Strip } from "./strip";
 import { visible } from "./text";
 import { Together } from "./together";
@@ -15,6 +16,7 @@ const LABEL = 90;
 const LEAD = 240;
 export interface Column {
   id: string;
+  section: HTMLElement;
   text: TokenText;
   strip: Strip;
   follower: Follower;
@@ -41,6 +43,7 @@ export class Columns {
   #overflows = false;
   /** Whether the run was still coming when last looked at; a text that is shown complete starts at its beginning. */
   #coming = false;
+  #beside = false;
 
   constructor(
     readonly showPrompt: boolean,
@@ -61,6 +64,12 @@ export class Columns {
     return [...this.#columns.values()];
   }
 
+  /** Other runs stand beside this one: its texts keep to boxes. */
+  beside(): void {
+    this.#beside = true;
+    for (const { text } of this.all) text.element.classList.add("acs-boxed");
+  }
+
   /** Bring each column up to its node, by `draw`; a column that is at its end stays there while the run goes on. */
   update(state: State, run: RunState, draw: (column: Column, node: NodeState) => void): void {
     this.#coming ||= run.outcome === "open";
@@ -68,11 +77,13 @@ export class Columns {
       const node = state.nodes[id];
       if (node === undefined) continue;
       const column = this.#columns.get(id) ?? this.#open(state, run, node);
-      const before = column.text.tokens.length;
+      const [before, paragraphs] = [column.text.tokens.length, column.text.paragraphs.length];
       draw(column, node);
       const long = column.strip.update(node);
-      if (long || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
-      if (this.#coming && column.text.tokens.length > before) column.follower.came(run.outcome === "open");
+      if (long || this.#beside || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
+      if (this.#coming && column.text.tokens.length > before) {
+        column.follower.came(run.outcome === "open", column.text.paragraphs.length > paragraphs);
+      }
     }
     this.#coming = run.outcome === "open";
     this.#sync.hidden = run.nodes.length < 2;
@@ -109,12 +120,13 @@ export class Columns {
     const siblings = run.nodes.filter((id) => state.nodes[id]?.parent === node.parent);
     const place = `${siblings.indexOf(node.id) + 1} of ${siblings.length}`;
     const several = siblings.length > 1;
-    section.setAttribute("aria-label", several ? `Continuation ${place}` : "Continuation");
+    const branch = node.origin === null ? "" : `, ${branchName(state, run.id)}`;
+    section.setAttribute("aria-label", `Continuation${several ? ` ${place}` : ""}${branch}`);
     if (several) section.append(make("div", "acs-choice-name", place));
-    const strip = new Strip(text, several ? `, continuation ${place}` : "", this.signal);
+    const strip = new Strip(text, several ? `, continuation ${place}` : branch, this.signal);
     section.append(strip.element, text.element, finish);
     const follower = new Follower(text.element, (top) => this.#together.put(text.element, top), this.signal);
-    const column = { id: node.id, text, strip, follower, finish };
+    const column = { id: node.id, section, text, strip, follower, finish };
     const group = this.#groupOf(state, run, node, prompt);
     group.element.append(section);
     group.columns.push(column);

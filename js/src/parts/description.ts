@@ -2,6 +2,7 @@
  * What there is to say about a token: its probability, what the model almost said, and where it stands.
  */
 import type { NodeState } from "../state";
+import { buttons, isText, type Acts } from "./acts";
 import { percent } from "./colour";
 import { make } from "./dom";
 import { fewer, placeOf, rank, type Alternative, type Ranking } from "./ranking";
@@ -11,16 +12,23 @@ import { bits, entropyOf } from "./views";
 
 const LONGEST = 12;
 
-/** Everything known about the tokens of a piece. `asked`: alternatives the request asked for. */
-export function describe(node: NodeState, piece: Piece, asked: number | null, parts = false): Node {
+/**
+ * Everything known about the tokens of a piece. `asked`: alternatives the request asked for. With `acts` its
+ * alternatives are buttons.
+ */
+export function describe(node: NodeState, piece: Piece, asked: number | null, parts = false, acts: Acts | null = null): Node {
   const content = document.createDocumentFragment();
   const several = piece.last > piece.first;
   if (parts) content.append(make("p", "acs-tip-note acs-tip-parts", "The continuations part here"));
+  if (isPut(node, piece.last)) content.append(make("p", "acs-tip-note acs-tip-parts", "The branch leaves here: this was put in by its reader"));
+  else if (piece.last < node.kept) content.append(make("p", "acs-tip-note", "Kept from the text that this branch left"));
   if (several) content.append(make("p", "acs-tip-note", `${piece.last - piece.first + 1} tokens make this text`));
   for (let i = piece.first; i <= piece.last; i++) {
-    content.append(section(node, i, i === piece.last ? piece.text : "", asked, several ? 4 : LONGEST));
+    // What stands within a character cannot be replaced as text.
+    content.append(section(node, i, i === piece.last ? piece.text : "", asked, several ? 4 : LONGEST, i === piece.first ? acts : null));
   }
   content.append(make("p", "acs-tip-note acs-tip-foot", whereabouts(node, piece)));
+  if (acts !== null) content.append(buttons(piece.first, acts));
   return content;
 }
 
@@ -66,7 +74,12 @@ function names(text: string): string {
   return parts.length > 3 && new Set(parts).size === 1 ? `${parts.length} × ${parts[0]}` : parts.join(" ");
 }
 
-function section(node: NodeState, index: number, text: string, asked: number | null, most: number): HTMLElement {
+/** Whether the reader of a branch put this token in its place. */
+export function isPut(node: NodeState, index: number): boolean {
+  return node.origin !== null && node.origin.text !== "" && index === node.kept - 1;
+}
+
+function section(node: NodeState, index: number, text: string, asked: number | null, most: number, acts: Acts | null): HTMLElement {
   const token = node.tokens[index] ?? "";
   const logprob = node.logprobs[index] ?? null;
   const whole = make("div", "acs-tip-token");
@@ -78,16 +91,18 @@ function section(node: NodeState, index: number, text: string, asked: number | n
   note(measures(node, index, asked));
   if (needsCodePoints(token)) note(codePoints(token));
   if (text !== "" && text !== token) note(`cut to ${quoted(text)}`);
-  if (logprob !== null || node.top[index]) whole.append(table(rank(token, logprob, node.top[index] ?? null, asked), most));
+  if (logprob !== null || node.top[index]) whole.append(table(rank(token, logprob, node.top[index] ?? null, asked), most, isPut(node, index) ? "put in" : "sampled", acts && ((with_: string) => acts.fork(index, with_))));
   note(shortfall(node, index, asked));
   return whole;
 }
 
-function table({ alternatives, other }: Ranking, most: number): HTMLElement {
+type Fork = ((text: string) => void) | null;
+
+function table({ alternatives, other }: Ranking, most: number, taken: string, fork: Fork): HTMLElement {
   const grid = make("table", "acs-tip-table");
   grid.append(make("caption", "acs-hidden", "Rank, alternative, probability, logprob"));
   const shown = alternatives.filter((one, place) => place < most || one.sampled);
-  for (const one of shown) grid.append(row(one));
+  for (const one of shown) grid.append(row(one, taken, fork));
   const hidden = alternatives.filter((one) => !shown.includes(one));
   if (hidden.length > 0) {
     const mass = hidden.reduce((sum, one) => sum + Math.exp(one.logprob), 0);
@@ -97,14 +112,24 @@ function table({ alternatives, other }: Ranking, most: number): HTMLElement {
   return grid;
 }
 
-function row(one: Alternative): HTMLElement {
+function row(one: Alternative, taken: string, fork: Fork): HTMLElement {
   const place = one.rank === null ? "…" : String(one.rank);
   const element = line(one.sampled ? "acs-tip-sampled" : "", place, quoted(one.token), one.logprob, one.logprob.toFixed(2));
-  if (one.sampled) element.append(make("td", "acs-tip-mark", "sampled"));
+  if (one.sampled) element.append(make("td", "acs-tip-mark", taken));
+  else if (fork !== null && isText(one.token)) element.cells[1]?.replaceChildren(branchButton(one, fork));
   return element;
 }
 
-function line(name: string, place: string, text: string, logprob: number, shown: string): HTMLElement {
+function branchButton(one: Alternative, fork: (text: string) => void): HTMLElement {
+  const button = make("button", "acs-alternative", quoted(one.token));
+  button.type = "button";
+  button.title = "A new branch with this token";
+  button.setAttribute("aria-label", `Branch with ${quoted(one.token)}, ${percent(one.logprob)}`);
+  button.addEventListener("click", () => fork(one.token));
+  return button;
+}
+
+function line(name: string, place: string, text: string, logprob: number, shown: string): HTMLTableRowElement {
   const element = make("tr", name);
   element.append(
     make("td", "acs-tip-rank", place),

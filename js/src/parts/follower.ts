@@ -20,7 +20,7 @@ export class Follower {
   ) {
     box.addEventListener("scroll", () => this.#scrolled(), { signal, passive: true });
     // A box out of view is not laid out; it gets its size when the reader comes to it.
-    const sized = new ResizeObserver(() => this.#coming && this.#follow());
+    const sized = new ResizeObserver(() => this.#coming && this.#follow(true));
     sized.observe(box);
     signal.addEventListener("abort", () => {
       sized.disconnect();
@@ -28,17 +28,22 @@ export class Follower {
     });
   }
 
-  /** Something came; `more`: and more will. */
-  came(more: boolean): void {
+  /** Something came; `more`: and more will; `opened`: and paragraphs were opened for it. */
+  came(more: boolean, opened: boolean): void {
     this.#coming = more;
-    this.#follow();
+    this.#follow(opened || !more);
   }
 
-  #follow(): void {
+  /** The reader looks at a place: stay there until they go to the end. */
+  hold(): void {
+    this.#following = false;
+  }
+
+  #follow(again: boolean): void {
     if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
     this.#toEnd();
-    // Paragraphs get their height when they come into view, so the end moves once more.
-    this.#frame ||= requestAnimationFrame(() => {
+    // A paragraph gets its height when it comes into view; then the end moves once more. Each frame costs a layout.
+    if (again) this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
       if (this.#following) this.#toEnd();
     });
@@ -47,6 +52,8 @@ export class Follower {
   #toEnd(): void {
     this.put(this.box.scrollHeight);
     this.#last = this.box.scrollTop;
+    // As tall as it will be: from here on what is in the box lays out nothing around it.
+    if (this.#last > 0) this.box.classList.add("acs-full");
   }
 
   #scrolled(): void {

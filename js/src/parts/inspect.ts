@@ -20,7 +20,8 @@ export interface Looked {
 
 export interface Inspection {
   look(element: HTMLElement): Looked | undefined;
-  describe(looked: Looked): Node;
+  /** What to show; pinned, with `done`, which closes it and goes back to the token. */
+  describe(looked: Looked, done: (() => void) | null): Node;
   /** A token was focused or pinned. */
   chosen(element: HTMLElement, looked: Looked): void;
 }
@@ -39,7 +40,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
 
   const show = (element: HTMLElement, near?: { x: number; y: number }) => {
     const looked = inspection.look(element);
-    if (looked !== undefined) tip.show(element, inspection.describe(looked), near);
+    if (looked !== undefined) tip.show(element, inspection.describe(looked, null), near);
   };
 
   const release = () => {
@@ -50,10 +51,19 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   const pin = (element: HTMLElement) => {
     const looked = inspection.look(element);
     if (looked === undefined) return;
-    show(element);
+    tip.show(element, inspection.describe(looked, () => goBack(true)));
     pinned = true;
     tip.pin(`Alternatives of ${spoken(looked.node, looked.piece)}`);
     inspection.chosen(element, looked);
+  };
+
+  /** Close what is pinned and go back to its token, on which no tooltip opens then (`quietly`). */
+  const goBack = (quietly: boolean) => {
+    const { anchor } = tip;
+    closing = quiet = quietly;
+    anchor?.focus();
+    closing = false;
+    if (quietly) release();
   };
 
   /** Make an element the one tab stop of its text. */
@@ -111,12 +121,18 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   tip.element.addEventListener(
     "keydown",
     (event) => {
-      const { anchor } = tip;
-      if (event.key !== "Escape" && event.key !== "Tab") return;
-      closing = quiet = event.key === "Escape";
-      anchor?.focus(); // after Tab the key goes on from there by itself, after Shift+Tab it stays there
-      closing = false;
-      if (event.key === "Escape" || event.shiftKey) event.preventDefault();
+      const { stops } = tip;
+      const at = stops.findIndex((one) => one === document.activeElement);
+      const step = { ArrowDown: 1, ArrowUp: -1, Tab: event.shiftKey ? -1 : 1 }[event.key];
+      const next = step === undefined ? undefined : stops[at + step];
+      event.stopPropagation();
+      if (event.key === "Escape") goBack(true);
+      else if (next !== undefined && at + (step ?? 0) >= 0) next.focus();
+      else if (event.key === "Tab") {
+        goBack(false); // the key goes on from there by itself, with Shift it stays there
+        if (!event.shiftKey) return;
+      } else if (step === undefined) return;
+      event.preventDefault();
     },
     { signal },
   );
@@ -129,7 +145,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     quiet = event.key === "Escape";
     if (quiet) release();
     else if (event.key === "Enter" || event.key === " ") pinned ? release() : pin(element);
-    else if (event.key === "Tab" && !event.shiftKey && pinned) tip.element.focus();
+    else if (event.key === "Tab" && !event.shiftKey && pinned) (tip.stops[0] ?? tip.element).focus();
     else if (event.key in steps) steps[event.key]?.(tokens, at)?.focus();
     else return;
     event.preventDefault();

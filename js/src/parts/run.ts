@@ -3,17 +3,32 @@
  */
 import { echoed, type RunState, type State } from "../state";
 import type { Choices } from "./choices";
-import { Columns } from "./columns";
+import { Columns, type Column } from "./columns";
 import { Controls } from "./controls";
+import { Crumbs, type Go } from "./crumbs";
 import { make, say } from "./dom";
 import type { Looked } from "./inspect";
 import { inView } from "./inview";
+import { rootOf, sourceOf } from "./road";
 import { inSlices } from "./slices";
 import { StatusLine } from "./statusline";
-import { clampWords, errorWords, finishWords, UNSAVED } from "./status";
+import { clampWords, errorWords, finishWords, modelName, UNSAVED, UNSAVED_BRANCH } from "./status";
 import type { Brush, Tally } from "./tokens";
 import { settingsOf } from "./whatif";
 import { WhatIfPanel } from "./whatifpanel";
+
+/** What a run needs from the window around it. */
+export interface Around {
+  choices: Choices;
+  showPrompt: boolean;
+  /** Offer to edit texts whose tokens are not known; those of others are edited from their tooltips. */
+  edit: ((node: string) => void) | null;
+  /** Ask where the server read other tokens than were written; `null` where nobody can be asked. */
+  locate: ((node: string) => void) | null;
+  stop(run: string): void;
+  go: Go;
+  hide(run: string): void;
+}
 
 export class RunView {
   readonly element = make("article", "acs-run");
@@ -28,21 +43,47 @@ export class RunView {
   #asked: number | null = null;
   #cancel = () => {};
 
+  readonly #crumbs: Crumbs | null;
+
   constructor(
     readonly id: string,
-    readonly choices: Choices,
-    showPrompt: boolean,
-    stop: () => void,
+    state: State,
+    readonly around: Around,
     readonly signal: AbortSignal,
   ) {
-    this.#columns = new Columns(showPrompt, signal);
-    this.#controls = new Controls(choices);
-    this.#status = new StatusLine(stop, this.#columns.tools, this.#controls.element);
+    const branch = sourceOf(state, id) !== null;
+    this.#columns = new Columns(around.showPrompt, signal);
+    this.#controls = new Controls(around.choices);
+    this.#crumbs = branch ? new Crumbs(id, around.go, around.locate, this.#putAway()) : null;
+    // One legend and one choice of colours serve the original and its branches.
+    const tools = branch ? [this.#columns.tools] : [this.#columns.tools, this.#controls.element];
+    this.#status = new StatusLine(() => around.stop(id), ...tools);
     this.#error.hidden = this.#notice.hidden = true;
+    this.#showNumbers(around.choices.current.numbers);
     this.#error.setAttribute("role", "alert");
+    if (this.#crumbs !== null) this.element.append(this.#crumbs.element);
+    this.element.classList.toggle("acs-branch", branch);
     // The line stands above the text: below it, Stop would run away from the pointer.
     this.element.append(this.#status.element, this.#error, this.#notice, this.#columns.element);
     signal.addEventListener("abort", () => this.#cancel());
+  }
+
+  /** Other runs stand beside this one. */
+  beside(): void {
+    this.#columns.beside();
+  }
+
+  /** The place of a node's text, for what belongs to it. */
+  sectionOf(node: string): HTMLElement | undefined {
+    return this.#columns.all.find(({ id }) => id === node)?.section;
+  }
+
+  /** Go to a token of a node, or where the node's text is. */
+  goTo(node: string, token: number): void {
+    const column = this.#columns.all.find(({ id }) => id === node);
+    const element = column?.text.elementOf(token) ?? column?.text.tokens.at(-1);
+    if (element !== undefined) element.focus();
+    else this.sectionOf(node)?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   /** `unsaved`: the notebook holds no copy of this run. */
@@ -56,12 +97,17 @@ export class RunView {
     this.#columns.update(state, run, (column, node) => {
       const complete = node.finish_reason !== null || run.outcome !== "open";
       column.text.update(node, complete, echoed(state, node), brush);
+      column.text.markSeam(node, brush);
       if (run.nodes.length > 1) say(column.finish, finishWords(node, run));
+      if (node.tokens.length === 0 && node.text !== "") this.#offerEdit(column);
     });
+    this.#crumbs?.update(state);
     this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
-    say(this.#notice, [clampWords(run), unsaved ? UNSAVED : ""].filter((words) => words !== "").join(" "));
-    this.#status.update(state, run, at);
+    say(this.#notice, [clampWords(run), unsaved ? (this.#crumbs === null ? UNSAVED : UNSAVED_BRANCH) : ""].filter((words) => words !== "").join(" "));
+    const first = state.runs[rootOf(state, this.id)];
+    const known = this.#crumbs !== null && first !== undefined && modelName(first) === modelName(run);
+    this.#status.update(state, run, at, known);
     this.element.dataset["outcome"] = run.outcome;
     const measured = run.nodes.some((id) => (state.nodes[id]?.logprobs.length ?? 0) > 0);
     this.#controls.element.hidden = !measured;
@@ -83,7 +129,17 @@ export class RunView {
       const [node, count = 0, first = 0] = [this.#state?.nodes[id], counts[column], firsts[column]];
       if (node !== undefined && i < count) text.paint((i + first) % count, node, brush);
     });
-    this.#cancel = inSlices(most, step, () => this.#tell(), columns.length);
+    const done = () => {
+      this.#showNumbers(brush.numbers);
+      this.#tell();
+    };
+    // Numbers make room for themselves. Shown one by one they would lay out a long line anew in each slice.
+    this.#showNumbers(false);
+    this.#cancel = inSlices(most, step, done, columns.length);
+  }
+
+  #showNumbers(shown: boolean): void {
+    this.element.classList.toggle("acs-numbered", shown);
   }
 
   look(element: HTMLElement): Looked | undefined {
@@ -100,13 +156,31 @@ export class RunView {
   /** A token of this run was focused or pinned: the panel is about it. */
   choose(element: HTMLElement, { node, piece }: Looked): void {
     this.#panel?.look(node, piece, this.#asked);
+    this.#columns.all.find(({ id }) => id === node.id)?.follower.hold();
     this.#marked?.removeAttribute("data-looked");
     this.#marked = element;
     element.dataset["looked"] = "";
   }
 
   #brush(): Brush {
-    return { ...this.choices.current, asked: this.#asked, whatif: this.#panel?.settings ?? null };
+    return { ...this.around.choices.current, asked: this.#asked, whatif: this.#panel?.settings ?? null };
+  }
+
+  #putAway(): HTMLElement {
+    const button = make("button", "acs-quiet", "put away");
+    button.type = "button";
+    button.title = "Hide this branch; its button in the bar brings it back";
+    button.addEventListener("click", () => this.around.hide(this.id));
+    return button;
+  }
+
+  #offerEdit({ section, id }: Column): void {
+    const { edit } = this.around;
+    if (edit === null || section.querySelector(".acs-offer") !== null) return;
+    const button = make("button", "acs-quiet acs-offer", "edit and continue…");
+    button.type = "button";
+    button.addEventListener("click", () => edit(id));
+    section.append(button);
   }
 
   #openPanel(run: RunState): void {

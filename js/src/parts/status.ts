@@ -77,6 +77,9 @@ export function clampWords(run: RunState): string {
 export const UNSAVED =
   "The page was reloaded while this ran, so the notebook file has no copy of it; %acs last writes one.";
 
+export const UNSAVED_BRANCH =
+  "The page was reloaded before this branch ended, so the notebook file has no copy of it; %acs last writes one.";
+
 /** What went wrong, on one line, or "". */
 export function errorWords(run: RunState): string {
   if (run.error === null) return "";
@@ -91,8 +94,9 @@ function clampOf(run: RunState): Record<string, string | undefined> | undefined 
   return pairs && (Object.fromEntries(pairs) as Record<string, string | undefined>);
 }
 
+/** `12,345`. Called for every message, and `toLocaleString` is slow. */
 export function count(value: number): string {
-  return value.toLocaleString("en-US");
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 function seconds(value: number): string {

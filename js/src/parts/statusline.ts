@@ -5,6 +5,8 @@ import type { RunState, State } from "../state";
 import { make, say } from "./dom";
 import { completionTokens, count, figures, finishWords, modelName, outcomeWords } from "./status";
 
+/** Figures of a run that is coming change no more often than this; nobody reads faster. */
+const FIGURES_EVERY_MS = 150;
 /** A reader is told of progress no more often than this. */
 const TELL_EVERY_MS = 5000;
 /** Stop can be pressed again when nothing has come of it. */
@@ -19,6 +21,8 @@ export class StatusLine {
   readonly #stop = make("button", "acs-stop", "Stop");
   readonly #live = make("span", "acs-hidden");
   #told = -Infinity;
+  #counted = -Infinity;
+  #later: ReturnType<typeof setTimeout> | undefined;
   #copied: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -41,14 +45,22 @@ export class StatusLine {
     this.element.append(this.#stop, this.#state, this.#items, this.#note, side, this.#live);
   }
 
-  update(state: State, run: RunState, at: number): void {
+  /** `known`: which model it is stands elsewhere. */
+  update(state: State, run: RunState, at: number, known = false): void {
     const open = run.outcome === "open";
     this.element.dataset["outcome"] = run.outcome;
     const [only] = run.nodes;
     const node = run.nodes.length === 1 && only !== undefined ? state.nodes[only] : undefined;
     const finish = node === undefined || run.outcome === "failed" ? "" : finishWords(node, run);
     say(this.#state, run.outcome === "done" && finish !== "" ? finish : outcomeWords(run));
-    this.#sayItems([modelName(run), ...figures(state, run, at)]);
+    clearTimeout(this.#later);
+    const count = () => {
+      this.#counted = performance.now();
+      this.#sayItems([...(known ? [] : [modelName(run)]), ...figures(state, run, at)]);
+    };
+    const wait = open ? this.#counted + FIGURES_EVERY_MS - performance.now() : 0;
+    if (wait <= 0) count();
+    else this.#later = setTimeout(count, wait);
     say(this.#note, open && run.first_token_at === null ? waiting(run) : "");
     this.#sayId(run.request_id ?? run.completion_id);
     if (!open && this.#stop.contains(document.activeElement)) this.#id.focus();

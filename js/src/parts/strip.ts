@@ -11,7 +11,7 @@ import { bits } from "./views";
 /** Shorter texts can be seen whole. */
 export const LONG = 400;
 
-/** While a text comes, its strip is drawn no more often than this. */
+/** While a text comes, its strip is drawn no more often than this, whatever scrolls. */
 const DRAW_EVERY_MS = 300;
 
 const INK = "214, 106, 12"; // holds on light and on dark grounds, so a change of theme needs no redrawing
@@ -48,7 +48,9 @@ export class Strip {
       cancelAnimationFrame(this.#frame);
       clearTimeout(this.#later);
     });
-    addEventListener("scroll", soon, { signal, capture: true, passive: true });
+    // A text that comes scrolls by itself; its strip is drawn in its own time.
+    const scrolled = () => this.#later === undefined && this.#soon();
+    addEventListener("scroll", scrolled, { signal, capture: true, passive: true });
     element.addEventListener("keydown", (event) => this.#key(event));
     element.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
@@ -74,11 +76,13 @@ export class Strip {
     }
     const shown = tokens.length > LONG && this.#bits.some((one) => one > 0);
     this.element.hidden = !shown;
-    if (shown) this.#later ??= setTimeout(() => {
-      this.#later = undefined;
-      this.#soon();
-    }, Math.max(0, this.#drawnAt + DRAW_EVERY_MS - performance.now()));
+    if (shown) this.#later ??= setTimeout(() => this.#catchUp(), Math.max(0, this.#drawnAt + DRAW_EVERY_MS - performance.now()));
     return shown;
+  }
+
+  #catchUp(): void {
+    this.#later = undefined;
+    this.#soon();
   }
 
   #soon(): void {

@@ -5,6 +5,7 @@
  */
 import type { NodeState } from "../state";
 import { level } from "./colour";
+import { isPut } from "./description";
 import { make } from "./dom";
 import { fill } from "./invisible";
 import { Aligner, STEERING, type Piece } from "./text";
@@ -45,6 +46,10 @@ interface Paragraph {
   from: number;
 }
 
+/** Most tokens: nothing in them is invisible or steers, and they are copies of one element. */
+const PLAIN = /^[ -~]*[!-~][ -~]*$/;
+let blank: HTMLElement | undefined;
+
 export class TokenText {
   readonly element = make("div", "acs-text");
   readonly tally: Tally = { judged: 0, cut: 0, unknown: 0 };
@@ -57,9 +62,14 @@ export class TokenText {
   #plain: Text | null = null;
   #bytes: HTMLElement | null = null;
   #parting: number | null = null;
+  #seam = false;
+  /** New paragraphs, until they are filled: what is not in the page costs the page nothing. */
+  readonly #new = document.createDocumentFragment();
 
   constructor(lead = "") {
-    if (lead !== "") this.#openParagraph().append(make("span", "acs-lead", lead));
+    if (lead === "") return;
+    this.#openParagraph().append(make("span", "acs-lead", lead));
+    this.element.append(this.#new);
   }
 
   /** Draw what is new in the node; the first `echoed` units of its text are the prompt's. */
@@ -73,6 +83,7 @@ export class TokenText {
       place += piece.text.length;
     }
     this.#showBytes(this.#aligner.waiting, complete);
+    if (this.#new.firstChild !== null) this.element.append(this.#new);
   }
 
   /** All token elements, in order. */
@@ -88,6 +99,23 @@ export class TokenText {
   /** The piece at a place. */
   pieceAt(place: number): Piece | undefined {
     return this.#entries[place]?.piece;
+  }
+
+  /** Mark the kept token that the server reads otherwise, once it is known. */
+  markSeam(node: NodeState, brush: Brush): void {
+    const seam = node.origin?.seam ?? null;
+    if (seam === null || this.#seam) return;
+    const place = this.#entries.findIndex(({ piece }) => piece.first <= seam && seam <= piece.last);
+    const entry = this.#entries[place];
+    if (entry === undefined) return;
+    this.#seam = true;
+    entry.base += " acs-seam";
+    this.paint(place, node, brush);
+  }
+
+  /** The element of a node's token. */
+  elementOf(token: number): HTMLElement | undefined {
+    return this.#entries.find(({ piece }) => piece.first <= token && token <= piece.last)?.span;
   }
 
   /** Whether the continuations part at this token. */
@@ -121,6 +149,7 @@ export class TokenText {
   }
 
   #judge(entry: Entry, node: NodeState, brush: Brush): void {
+    if (brush.whatif === null && entry.judged + entry.unknown === 0) return;
     const before = { judged: entry.judged, cut: entry.cut, unknown: entry.unknown };
     Object.assign(entry, { judged: 0, cut: 0, unknown: 0 });
     for (let i = entry.piece.first; brush.whatif !== null && i <= entry.piece.last; i++) {
@@ -135,21 +164,27 @@ export class TokenText {
   }
 
   #appendToken(piece: Piece, node: NodeState, place: number, echo: boolean, brush: Brush): void {
-    const span = make("span", "");
+    if (blank === undefined) (blank = make("span", "acs-t", " ")).tabIndex = -1;
+    const span = blank.cloneNode(true) as HTMLElement;
     let base = "acs-t";
     if (piece.last > piece.first) base += " acs-joined";
     if (echo) base += " acs-echo";
-    if (STEERING.test(piece.text)) base += " acs-steering";
-    if (/^ +$/.test(piece.text)) base += " acs-space";
-    fill(span, piece.text);
-    span.tabIndex = this.#spans.length === 0 ? 0 : -1;
+    if (piece.first < node.kept) base += isPut(node, piece.last) ? " acs-put" : " acs-kept";
+    if (PLAIN.test(piece.text)) (span.firstChild as Text).data = piece.text;
+    else {
+      if (STEERING.test(piece.text)) base += " acs-steering";
+      if (/^ +$/.test(piece.text)) base += " acs-space";
+      span.textContent = "";
+      fill(span, piece.text);
+    }
+    if (this.#spans.length === 0) span.tabIndex = 0;
     const paragraph = this.#paragraph ?? this.#openParagraph();
     const index = this.#spans.push(span) - 1;
     const last = (piece.text.endsWith("\n") && span.querySelector<HTMLElement>(".acs-mark")) || span;
     this.#entries.push({ piece, span, last, base, place, judged: 0, cut: 0, unknown: 0 });
     this.#places.set(span, index);
     this.paint(index, node, brush);
-    paragraph.append(span);
+    paragraph.appendChild(span);
     this.#plain = null;
     if (piece.text.endsWith("\n")) this.#paragraph = null;
   }
@@ -183,7 +218,7 @@ export class TokenText {
     const element = make("div", "acs-par");
     this.#paragraph = element;
     this.paragraphs.push({ element, from: this.#spans.length });
-    this.element.append(element);
+    this.#new.append(element);
     return element;
   }
 }

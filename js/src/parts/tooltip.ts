@@ -21,6 +21,11 @@ export class Tooltip {
     return this.#anchor;
   }
 
+  /** What the keys can go to in it. */
+  get stops(): HTMLElement[] {
+    return [...this.element.querySelectorAll<HTMLElement>("button, input")];
+  }
+
   show(anchor: HTMLElement, content: Node, near?: { x: number; y: number }): void {
     if (this.#anchor !== anchor) this.hide();
     this.#anchor = anchor;

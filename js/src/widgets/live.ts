@@ -1,27 +1,39 @@
 /**
- * The live cell: a column a choice, a status line a run, one tooltip, one choice of how texts are coloured.
+ * The live cell: a column a choice, a status line a run, branches beside what they left, one tooltip, one choice
+ * of how texts are coloured.
  */
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import { connect, type Host } from "../host";
+import { connect, type Branching, type Host } from "../host";
+import { canLeave, type Acts } from "../parts/acts";
 import { Choices, pageMemory } from "../parts/choices";
 import { describe } from "../parts/description";
-import { make } from "../parts/dom";
+import { make, say } from "../parts/dom";
+import { Drafts } from "../parts/drafts";
+import { Family } from "../parts/family";
 import { inspect, type Looked } from "../parts/inspect";
-import { RunView } from "../parts/run";
+import { branchName, rootOf, sourceOf } from "../parts/road";
+import { RunView, type Around } from "../parts/run";
 import { Tooltip } from "../parts/tooltip";
+import { echoed } from "../state";
 
 /** A copy is written right after a run; how long to wait before saying that there is none. */
 const COPY_WITHIN_MS = 1000;
 
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
-  const root = make("div", "acs acs-live");
+  const root = make("div", "acs");
   const tip = new Tooltip();
-  root.append(tip.element);
+  const told = make("p", "acs-told");
+  told.setAttribute("role", "status");
+  told.hidden = true;
+  root.append(told, tip.element);
   el.append(root);
 
   const choices = new Choices(pageMemory());
+  const drafts = new Drafts();
   const views = new Map<string, RunView>();
+  const families = new Map<string, Family>();
+  const familyOf = (run: string) => families.get(rootOf(host.state, run));
   choices.listen(() => {
     for (const view of views.values()) view.repaint();
   });
@@ -32,26 +44,109 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     }
     return undefined;
   };
+
+  /** Edit a node's own text; what follows its `token`-th token is selected. */
+  const edit = (id: string, token: number) => {
+    const node = host.state.nodes[id];
+    const section = node && views.get(node.run)?.sectionOf(id);
+    if (node === undefined || section === undefined) return;
+    const lead = echoed(host.state, node);
+    const place = node.tokens.slice(0, token).join("").length - lead;
+    const name = branchName(host.state, node.run);
+    familyOf(node.run)?.show(node.run);
+    drafts.open(id, node.text.slice(lead), Math.max(0, place), name, section, (text) => wish({ type: "Edit", node: id, text }));
+  };
+
+  // Another view of the same model does not jump to what was asked for here.
+  let mine = false;
+  const wish = (intent: Branching) => {
+    mine = true;
+    host.branch(intent);
+  };
+
+  let exact = false;
+  const acts = ({ node: { id } }: Looked, done: () => void): Acts => ({
+    get exact() {
+      return exact;
+    },
+    set exact(on) {
+      exact = on;
+    },
+    fork(token, text) {
+      done();
+      wish({ type: "Fork", node: id, token, text, exact });
+    },
+    resample(token) {
+      done();
+      wish({ type: "Resample", node: id, token, exact });
+    },
+    edit(token) {
+      done();
+      edit(id, token);
+    },
+  });
+  const canBranch = host.option<boolean>("can_branch") === true;
   const inspection = {
     look,
-    describe: ({ node, piece, parts }: Looked) => describe(node, piece, asked(host, node.run), parts),
+    describe: (looked: Looked, done: (() => void) | null) => {
+      const { node, piece, parts } = looked;
+      const can = done !== null && canBranch && canLeave(host.state, looked);
+      return describe(node, piece, asked(host, node.run), parts, can ? acts(looked, done) : null);
+    },
     chosen: (element: HTMLElement, looked: Looked) => views.get(looked.node.run)?.choose(element, looked),
   };
   inspect(root, tip, inspection, signal);
 
-  const paint = () => {
-    for (const run of Object.values(host.state.runs)) {
-      let view = views.get(run.id);
-      if (view === undefined) {
-        view = new RunView(run.id, choices, host.option<boolean>("show_prompt") === true, () => host.stop(), signal);
-        views.set(run.id, view);
-        root.insertBefore(view.element, tip.element);
-      }
-      view.update(host.state, host.at, unsaved);
-    }
+  const around: Around = {
+    choices,
+    showPrompt: host.option<boolean>("show_prompt") === true,
+    locate: canBranch ? (node) => wish({ type: "Locate", node }) : null,
+    edit: canBranch ? (node) => edit(node, 0) : null,
+    stop: (run) => host.stop(run),
+    hide: (run) => familyOf(run)?.hide(run),
+    go(run, node, token) {
+      familyOf(run)?.show(run);
+      views.get(run)?.goTo(node, token);
+    },
   };
+
+  const open = (run: string, fresh: boolean): RunView => {
+    const view = new RunView(run, host.state, around, signal);
+    const original = rootOf(host.state, run);
+    let family = families.get(original);
+    if (family === undefined) {
+      families.set(original, (family = new Family(signal)));
+      root.insertBefore(family.element, told);
+    }
+    views.set(run, view);
+    family.add(host.state, view, fresh);
+    return view;
+  };
+
+  let drawn = false;
+  const paint = () => {
+    for (const { id, nodes } of Object.values(host.state.runs)) {
+      if (nodes.length === 0) continue; // its first node says whether it is a branch
+      const view = views.get(id) ?? open(id, drawn);
+      view.update(host.state, host.at, isUnsaved(id));
+    }
+    for (const family of families.values()) family.update(host.state);
+    drafts.place((node) => views.get(host.state.nodes[node]?.run ?? "")?.sectionOf(node));
+    if (told.textContent !== host.told) {
+      say(told, host.told);
+      if (host.told !== "" && mine) told.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
+    drawn = true;
+    // The static view beside a window hides while the window has something to show.
+    root.classList.toggle("acs-live", views.size > 0);
+  };
+
   // JupyterLab gives a page that was reloaded during a run no more of the cell's output: then there is no copy.
   let unsaved = false;
+  const isUnsaved = (run: string) => {
+    if (sourceOf(host.state, run) === null) return unsaved;
+    return host.restored && !host.running(run) && !host.settled.has(run);
+  };
   const lookForCopy = () => {
     const area = el.closest(".jp-OutputArea");
     unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static") === null;
@@ -67,8 +162,10 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const soon = (fresh: boolean) => {
     if (fresh) {
       tip.hide();
-      for (const view of views.values()) view.element.remove();
+      for (const family of families.values()) family.element.remove();
+      families.clear();
       views.clear();
+      drawn = false;
     }
     frame ||= requestAnimationFrame(() => {
       frame = 0;

@@ -1,0 +1,74 @@
+"""The budget ledger of this machine: what every client holds, what was spent, and which limits stand.
+
+Every ``Client``, ``AsyncClient``, cell, job and rollout asks it before a socket opens. The API, for callers in this
+package:
+
+    from acs_jupyter.ledger import ledger
+
+    book = ledger()                                      # this process's book on the shared file, opened on first use
+
+    with book.scope("rollout", "my run", limit=200_000) as scope:
+        client.complete(...)                             # counts against the month, the session and this scope
+
+    scope = book.scope("rollout", "my run", limit=200_000)
+    client.meter = client.meter.within(scope)            # the same without ``with``: for threads and long-lived clients
+    scope.spent, scope.held, scope.left, scope.limit     # tokens; read from the file
+
+A scope is found again by kind and name, also by another process: a rollout that is resumed goes on where its count
+was. ``limit=None`` keeps the limit that is stored, ``limit=0`` takes it away. Names are shown in reports: no prompt
+and no key belongs into one. ``with`` uses a context variable, which ``asyncio`` tasks and ``loop.call_soon*`` inherit
+and new threads do not.
+
+Over any limit ``reserve`` raises :class:`acs_jupyter.errors.BudgetRefused` (a ``BudgetExceeded`` that never left this
+machine). A client without a ledger: ``Client(meter=None)``; for all: ``ACS_LEDGER=off``. ``ACS_LEDGER=FILE`` names
+the file; else it is ``ledger.sqlite3`` in the user's data folder.
+
+Owns the process-wide book. It must not know clients, HTTP, IPython or widgets.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from ..secret import Secret
+
+if TYPE_CHECKING:
+    from .book import Ledger
+    from .meter import KeyMeter
+
+_open: dict[str, Ledger] = {}
+_opening = threading.Lock()
+
+
+def ledger() -> Ledger:
+    """This process's book on the file that the settings name. Raises :class:`LedgerFailed` when it cannot be used."""
+    from .book import Ledger  # noqa: PLC0415  # sqlite3 loads with the first request
+    from .place import setting  # noqa: PLC0415
+
+    where = setting()
+    with _opening:
+        if where not in _open:
+            _open[where] = Ledger.at(where)
+        return _open[where]
+
+
+def meter_for(secret: Secret, base_url: str) -> KeyMeter | None:
+    """What a client asks by default; ``None`` when the ledger is switched off. Opens nothing yet."""
+    from .meter import KeyMeter  # noqa: PLC0415  # only with a client
+    from .place import OFF, setting  # noqa: PLC0415
+
+    return None if setting() == OFF else KeyMeter(secret, base_url)
+
+
+def of_environment() -> KeyMeter | None:
+    """The ledger's view of the key in ``ACS_API_KEY``, if there is one and the ledger is on."""
+    base, key = os.environ.get("ACS_API_BASE", ""), os.environ.get("ACS_API_KEY", "")
+    return meter_for(Secret(key), base) if base and key else None
+
+
+def close() -> None:
+    """Close every file this process has open; the next use opens them again."""
+    while _open:
+        _open.popitem()[1].close()

@@ -1,0 +1,297 @@
+"""The book: holds, settlements and limits, each in one transaction that any kernel of the machine can be part of.
+
+Owns the rules of what fits, what is counted and when. It must not know clients, nor how anything is shown.
+
+Everything with a limit is an *account*: a key's month, a session, a cell, a rollout. A request is held against all of
+its accounts at once or against none, so two kernels that race for the last tokens cannot both have them. It belongs
+to the month it began in. An entry is counted when it leaves the state ``held``, which happens once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import lru_cache
+
+from ..errors import LedgerFailed
+from ..processes import this_process
+from ..secret import Secret
+from . import place
+from .refusal import Account, check, exhausted
+from .rows import RESOLVED, TICKET, End, Origin, Ticket, accounts_of, add, end_entry, known_job, ticket_of
+from .store import CannotWrite, Store
+from .terms import Worst, guessed_prompt, month_of, shown_key
+
+_log = logging.getLogger(__name__)
+
+KEEP_SECONDS = 400 * 86_400.0
+"""How long a row is kept; the sums of months stay."""
+RUNNING_EVERY = 1.0
+"""Seconds between two notes of one stream's running usage in the file."""
+
+_scopes: ContextVar[tuple[int, ...]] = ContextVar("acs_scopes", default=())
+
+
+class Scope:
+    """Something with a limit of its own; see :func:`acs_jupyter.ledger.ledger`. As a context manager it is active
+    for the requests that begin inside."""
+
+    def __init__(self, book: Ledger, account: int) -> None:
+        self._book, self.account = book, account
+        self._tokens: list[object] = []
+
+    @property
+    def state(self) -> Account:
+        """Limit, spent and held of now, in tokens."""
+        return self._book.account(self.account)
+
+    @property
+    def limit(self) -> int | None:
+        """The limit, or ``None``."""
+        return self.state.most
+
+    @property
+    def spent(self) -> int:
+        """Tokens that were used."""
+        return self.state.used
+
+    @property
+    def held(self) -> int:
+        """Tokens held by running requests."""
+        return self.state.held
+
+    @property
+    def left(self) -> int | None:
+        """Tokens that a request may still take; ``None`` without a limit."""
+        return self.state.left
+
+    def __enter__(self) -> Scope:
+        self._tokens.append(_scopes.set((*_scopes.get(), self.account)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _scopes.reset(self._tokens.pop())  # type: ignore[arg-type]
+
+
+class Ledger:
+    """The ledger as one process sees it. ``clock`` gives seconds since the epoch."""
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._months: dict[tuple[int, str], int] = {}
+        self._keys: dict[tuple[Secret, str], int] = {}
+        self._me: tuple[int, int, int] | None = None
+        self._late: list[tuple[int, End]] = []
+        self.open: dict[int, Ticket] = {}
+        """Holds of this process that have not ended, by entry."""
+        self._forget()
+
+    @classmethod
+    def at(cls, where: str) -> Ledger:
+        """The ledger in a file. One that nobody named and that cannot be written is kept in memory, with a warning."""
+        if where == place.OFF:
+            raise LedgerFailed(
+                "The budget ledger is switched off.", advice="Unset ACS_LEDGER to switch it on."
+            )
+        try:
+            return cls(Store(where))
+        except CannotWrite as problem:
+            if place.is_named():
+                raise
+            warnings.warn(f"{problem.message} It is kept in memory, for this process only.", stacklevel=3)
+            return cls(Store(place.MEMORY))
+
+    def close(self) -> None:
+        """Close the file."""
+        self.store.close()
+
+    # -- holds ------------------------------------------------------------------------------------
+
+    def hold(self, origin: Origin, worst: Worst, scopes: tuple[int, ...] = ()) -> Ticket:
+        """Hold the worst case against every account the request belongs to; raises :class:`BudgetRefused`."""
+        self._write_late()
+        process, session = self._process()
+        now = self.clock()
+        month = month_of(now)
+        mine = (self._month(origin.key, month), session, *dict.fromkeys((*_scopes.get(), *scopes)))
+        with self.store.writing() as db:
+            known = known_job(db, origin, now) if origin.kind == "job" and not origin.anew else None
+            if known is not None:
+                return known
+            if not origin.anew:
+                told = exhausted(db, origin.key, month)
+                if told is not None:
+                    raise told
+                check(accounts_of(db, mine), worst)
+            guess = guessed_prompt(worst)
+            made = db.execute(
+                "INSERT INTO entries (at, month, key, process, cell, accounts, kind, run, model, state, held,"
+                " prompt_guess, prompt_most) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', ?, ?, ?)",
+                (now, month, origin.key, process, place.cell.get(), " ".join(map(str, mine)), origin.kind,
+                 origin.run, origin.model, worst.total, guess, worst.prompt),
+            )  # fmt: skip
+            add(db, mine, 0, worst.total)
+        ticket = Ticket(int(made.lastrowid or 0), worst.total, mine, guess, worst.completion)
+        self.open[ticket.entry] = ticket
+        return ticket
+
+    def running(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int) -> None:
+        """What a stream has used by now; in the file once a second, so that it is known if this process dies."""
+        ticket.seen = (prompt_tokens, completion_tokens)
+        now = time.monotonic()
+        if now - ticket.noted >= RUNNING_EVERY:
+            ticket.noted = now
+            note = "UPDATE entries SET seen_prompt = ?, seen_completion = ? WHERE id = ?"
+            with suppress(LedgerFailed), self.store.writing() as db:
+                db.execute(note, (prompt_tokens, completion_tokens, ticket.entry))
+
+    def end(self, ticket: Ticket, prompt: int = 0, completion: int = 0, source: str = "") -> None:
+        """End a hold: ``source`` says where the counts come from, ``""`` that nothing was used. Never fails.
+
+        What cannot be written now is written with the next hold or end; until then it stays held.
+        """
+        with self._lock:
+            self.open.pop(ticket.entry, None)
+            self._late.append((ticket.entry, End(prompt, completion, source, ticket.facts)))
+        try:
+            self._write_late()
+        except LedgerFailed as problem:
+            _log.warning("a settlement waits: %s", problem)
+
+    def exhaust(self, key: int) -> None:
+        """The server says that a key's month is used up: believed until told otherwise, or the next month."""
+        now = self.clock()
+        with suppress(LedgerFailed), self.store.writing() as db:
+            db.execute("UPDATE keys SET exhausted = ?, told = ? WHERE id = ?", (month_of(now), now, key))
+
+    # -- jobs -------------------------------------------------------------------------------------
+
+    def name_job(self, ticket: Ticket, job: str) -> None:
+        """A hold belongs to a job from here on, whatever becomes of this process."""
+        with self.store.writing() as db:
+            db.execute("UPDATE entries SET job = ? WHERE id = ?", (job, ticket.entry))
+        self.open.pop(ticket.entry, None)
+
+    def job(self, key: int, job: str) -> Ticket | None:
+        """The hold of a job that has not been settled."""
+        query = f"SELECT {TICKET} FROM entries WHERE job = ? AND key = ? AND (state = 'held' OR source = '{RESOLVED}')"
+        return next((ticket_of(row) for row in self.store.rows(query, job, key)), None)
+
+    # -- accounts and limits ----------------------------------------------------------------------
+
+    def scope(self, kind: str, name: str, limit: int | None = None) -> Scope:
+        """The account of a kind and name, made when there is none; see the package for ``limit``."""
+        return Scope(self, self._account(kind, name, 0, limit))
+
+    @property
+    def session(self) -> Scope:
+        """The account of this process."""
+        return Scope(self, self._process()[1])
+
+    def month(self, key: int) -> Account:
+        """A key's account of this month."""
+        return self.account(self._month(key, month_of(self.clock())))
+
+    def set_month_limit(self, key: int, limit: int | None) -> None:
+        """Limit a key's months from this one on; ``None`` takes the limit away."""
+        month = self._month(key, month_of(self.clock()))
+        with self.store.writing() as db:
+            db.execute("UPDATE keys SET most = ? WHERE id = ?", (limit, key))
+            db.execute("UPDATE accounts SET most = ? WHERE id = ?", (limit, month))
+
+    def account(self, account: int) -> Account:
+        """An account as it stands."""
+        return accounts_of(self.store, (account,))[0]
+
+    @contextmanager
+    def without_scopes(self) -> Iterator[None]:
+        """No scope of the surrounding code counts inside."""
+        token = _scopes.set(())
+        try:
+            yield
+        finally:
+            _scopes.reset(token)
+
+    def key(self, secret: Secret, server: str) -> int:
+        """The number of a key on a server. Of the key itself only its public part and a salted, slow hash are kept."""
+        known = self._keys.get((secret, server))
+        if known is None:
+            salt = self.store.rows("SELECT value FROM facts WHERE name = 'salt'")[0][0]
+            mark = _hashed(secret, server, salt)
+            with self.store.writing() as db:
+                db.execute(
+                    "INSERT OR IGNORE INTO keys (hash, prefix, server) VALUES (?, ?, ?)",
+                    (mark, shown_key(secret.reveal()), server),
+                )
+                known = int(db.execute("SELECT id FROM keys WHERE hash = ?", (mark,)).fetchone()[0])
+            self._keys[secret, server] = known
+        return known
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _process(self) -> tuple[int, int]:
+        me = this_process() if self._me is None or self._me[0] != os.getpid() else None
+        if me is not None:
+            with self.store.writing() as db:
+                row = (me.machine, me.pid, me.began)
+                db.execute(
+                    "INSERT OR IGNORE INTO processes (machine, pid, began, notebook, at) VALUES (?, ?, ?, ?, ?)",
+                    (*row, place.notebook(), self.clock()),
+                )
+                find = "SELECT id FROM processes WHERE machine = ? AND pid = ? AND began = ?"
+                process = int(db.execute(find, row).fetchone()[0])
+            self.open.clear()  # a forked child holds nothing
+            self._me = (me.pid, process, self._account("session", str(process), 0))
+        assert self._me is not None
+        return self._me[1:]
+
+    def _month(self, key: int, month: str) -> int:
+        if (key, month) not in self._months:
+            self._months[key, month] = self._account("month", month, key)
+        return self._months[key, month]
+
+    def _account(self, kind: str, name: str, key: int, limit: int | None = None) -> int:
+        with self.store.writing() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO accounts (kind, name, key, most, at)"
+                " VALUES (?, ?, ?, (SELECT most FROM keys WHERE id = ?), ?)",
+                (kind, name, key, key, self.clock()),
+            )
+            find = "SELECT id FROM accounts WHERE kind = ? AND name = ? AND key = ?"
+            account = int(db.execute(find, (kind, name, key)).fetchone()[0])
+            if limit is not None:
+                db.execute("UPDATE accounts SET most = ? WHERE id = ?", (limit or None, account))
+        return account
+
+    def _write_late(self) -> None:
+        with self._lock:
+            if not self._late:
+                return
+            with self.store.writing() as db:
+                for entry, end in self._late:
+                    end_entry(db, entry, end, self.clock())
+            self._late.clear()
+
+    def _forget(self) -> None:
+        old = self.clock() - KEEP_SECONDS
+        if not self.store.rows("SELECT 1 FROM entries WHERE at < ? AND state <> 'held' LIMIT 1", old):
+            return
+        with self.store.writing() as db:
+            db.execute("DELETE FROM entries WHERE at < ? AND state <> 'held'", (old,))
+            db.execute("DELETE FROM accounts WHERE at < ? AND held = 0 AND kind <> 'month'", (old,))
+
+
+@lru_cache(maxsize=64)
+def _hashed(secret: Secret, server: str, salt: bytes) -> bytes:
+    # Slow, since a key that somebody chose may be guessable, and salted, so that two files cannot be compared.
+    text = f"{server} {secret.reveal()}".encode("utf-8", "surrogatepass")
+    return hashlib.pbkdf2_hmac("sha256", text, salt, 50_000)

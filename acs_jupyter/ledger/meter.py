@@ -1,0 +1,108 @@
+"""What one client asks: the ledger for one key on one server.
+
+Owns the tie between a connection's key and its entries. It must not know how requests travel. Nothing is opened
+before the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from .. import wire
+from ..errors import AcsError, BudgetExceeded, BudgetRefused, LedgerFailed
+from ..secret import Secret
+from ..wire import CompletionRequest
+from . import ledger
+from .terms import worst_case
+
+if TYPE_CHECKING:
+    from .book import Ledger, Scope
+    from .rows import Ticket
+
+
+class KeyMeter:
+    """A :class:`acs_jupyter.connection.Meter` on the ledger."""
+
+    def __init__(self, secret: Secret, base_url: str, scopes: tuple[int, ...] = ()) -> None:
+        self._secret, self._base = Secret(secret.reveal().strip()), base_url
+        self._scopes = scopes
+
+    def __repr__(self) -> str:
+        return f"KeyMeter({self._server!r})"
+
+    @property
+    def where(self) -> tuple[str, Secret]:
+        """Base URL and key, as a client takes them."""
+        return self._base, self._secret
+
+    @property
+    def book(self) -> Ledger:
+        """The ledger."""
+        return ledger()
+
+    @property
+    def key(self) -> int:
+        """The ledger's number of this key."""
+        return self.book.key(self._secret, self._server)
+
+    @property
+    def _server(self) -> str:
+        base = self._base if "://" in self._base else f"//{self._base}"
+        return urlsplit(base).netloc.rpartition("@")[2]
+
+    def within(self, *scopes: Scope) -> KeyMeter:
+        """The same meter, with every request counted against these scopes too."""
+        return KeyMeter(self._secret, self._base, (*self._scopes, *(scope.account for scope in scopes)))
+
+    def reserve(self, request: CompletionRequest, run: str) -> Ticket:
+        """Hold the worst case; raises :class:`BudgetRefused` or :class:`LedgerFailed`."""
+        return self._hold(request, run, "request")
+
+    def settle(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int, source: str) -> None:
+        """Replace the hold by what was used."""
+        self.book.end(ticket, prompt_tokens, completion_tokens, source)
+
+    def release(self, ticket: Ticket) -> None:
+        """Give the hold back."""
+        self.book.end(ticket)
+
+    def running(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int) -> None:
+        """What a stream has used by now."""
+        self.book.running(ticket, prompt_tokens, completion_tokens)
+
+    def note(
+        self, ticket: Ticket, *, request_id: str | None, headers: Mapping[str, str], error: AcsError | None
+    ) -> None:
+        """What else the answer said: its id, a clamp, an error; a server's ``budget_exceeded`` ends the month."""
+        ticket.facts = {
+            "request_id": request_id,
+            "clamp": headers.get(wire.CLAMPED),
+            "error": error.code if error else None,
+        }
+        if isinstance(error, BudgetExceeded) and not isinstance(error, BudgetRefused):
+            self.book.exhaust(self.key)
+
+    # -- jobs -------------------------------------------------------------------------------------
+
+    def reserve_job(self, request: CompletionRequest, key: str, *, anew: bool = False) -> Ticket:
+        """The hold for a submission under an idempotency key; what the ledger knows of it already is found again."""
+        return self._hold(request, key, "job", anew)
+
+    def name_job(self, ticket: Ticket, job: str) -> None:
+        """The submission has become this job."""
+        self.book.name_job(ticket, job)
+
+    def job(self, job: str) -> Ticket | None:
+        """The hold of a job, whichever process submitted it."""
+        try:
+            return self.book.job(self.key, job)
+        except LedgerFailed:
+            return None
+
+    def _hold(self, request: CompletionRequest, run: str, kind: str, anew: bool = False) -> Ticket:
+        from .rows import Origin  # noqa: PLC0415  # sqlite3 loads with the first request
+
+        model = request.model if isinstance(request.model, str) else ""
+        return self.book.hold(Origin(self.key, model, run, kind, anew), worst_case(request), self._scopes)

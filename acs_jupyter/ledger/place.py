@@ -1,0 +1,46 @@
+"""Where the ledger lies and where a request comes from: the file, the notebook, the cell.
+
+Owns ``ACS_LEDGER``, the default folder and the names of places. It must not know what is in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextvars import ContextVar
+from pathlib import Path
+
+OFF = "off"
+MEMORY = ":memory:"
+FILE = "ledger.sqlite3"
+
+cell: ContextVar[str] = ContextVar("acs_cell", default="")
+"""The notebook cell that runs, as ``[12]``; whoever runs cells sets it."""
+
+
+def setting() -> str:
+    """The ledger's file as text, ``off`` or ``:memory:``: ``ACS_LEDGER``, else a file in the user's data folder."""
+    named = os.environ.get("ACS_LEDGER", "").strip()
+    if named.lower() in (OFF, "none", "0", "false"):
+        return OFF
+    if named == MEMORY:
+        return MEMORY
+    return str(Path(named).expanduser()) if named else _default()
+
+
+def is_named() -> bool:
+    """Whether the user named the file: then it must work."""
+    return bool(os.environ.get("ACS_LEDGER", "").strip())
+
+
+def _default() -> str:
+    from platformdirs import user_data_path  # noqa: PLC0415  # only where no file is named
+
+    return str(user_data_path("acs-jupyter", appauthor=False) / FILE)
+
+
+def notebook() -> str:
+    """The notebook (or program) this process works for, as far as it says so."""
+    told = os.environ.get("JPY_SESSION_NAME") or sys.argv[0]
+    name = os.path.basename(told)
+    return "" if name in ("", "-c", "-m", "ipykernel_launcher.py") else name

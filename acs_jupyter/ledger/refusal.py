@@ -1,0 +1,75 @@
+"""Why a request may not be sent, in one line with what is left, what was asked, and the fix.
+
+Owns the comparison with limits and the words of a refusal. It must not know how accounts are kept.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from ..errors import BudgetRefused
+from .terms import Worst
+
+_FIXES = {
+    "month": "Lower max_tokens or n, or raise the limit: `%acs budget --limit N`.",
+    "session": "Lower max_tokens or n, or raise the limit: `%acs budget --limit N --session`.",
+    "cell": "Lower max_tokens or n, or give the cell a larger --budget.",
+}
+_FIX = "Lower max_tokens or n, or raise its limit."
+
+
+@dataclass(frozen=True)
+class Account:
+    """Something with a limit (``most`` of ``None``: without): what was used and what is held, in tokens."""
+
+    kind: str
+    name: str
+    key: int
+    most: int | None
+    used: int
+    held: int
+    prefix: str | None = None
+
+    @property
+    def left(self) -> int | None:
+        """What a request may still take; ``None`` without a limit."""
+        return None if self.most is None else max(0, self.most - self.used - self.held)
+
+    @property
+    def words(self) -> str:
+        """What it is called in a sentence."""
+        if self.kind == "month":
+            return f"The limit of {self.prefix or f'key {self.key}'} for {self.name}"
+        return {"session": "The limit of this session", "cell": "The --budget of this cell"}.get(
+            self.kind, f"The limit of {self.kind} {self.name!r}"
+        )
+
+
+def check(accounts: list[Account], worst: Worst) -> None:
+    """Raise :class:`BudgetRefused` when a request does not fit an account; the tightest one is named."""
+    tight = [account for account in accounts if account.left is not None and account.left < worst.total]
+    if not tight:
+        return
+    account = min(tight, key=lambda one: one.left or 0)
+    held = f", {account.held:,} held" if account.held else ""
+    prompt = f"prompt {worst.prompt:,}" if worst.exact else f"prompt at most {worst.prompt:,}"
+    refused = BudgetRefused(
+        f"{account.words} leaves {account.left:,} of {account.most:,} tokens ({account.used:,} spent{held}); "
+        f"this request may take {worst.total:,} ({prompt}, completion {worst.completion:,}). Nothing was sent."
+    )
+    refused.hint = _FIXES.get(account.kind, _FIX)
+    raise refused
+
+
+def exhausted(db: sqlite3.Connection, key: int, month: str) -> BudgetRefused | None:
+    """The refusal of a key whose month the server has called used up."""
+    row = db.execute("SELECT exhausted, prefix FROM keys WHERE id = ?", (key,)).fetchone()
+    if row is None or row[0] != month:
+        return None
+    refused = BudgetRefused(
+        f"The server said that the budget of {row[1] or f'key {key}'} for {month} is used up: 0 tokens are left. "
+        "Nothing was sent."
+    )
+    refused.hint = "It resets on the 1st (UTC); if it was raised before: `%acs budget --reset`."
+    return refused

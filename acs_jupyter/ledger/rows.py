@@ -1,0 +1,129 @@
+"""Rows of the ledger: holds and how they end, and the accounts they count against.
+
+Owns these statements, each for the inside of a transaction. It must not know limits, clocks or processes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass, field, replace
+
+from .refusal import Account
+from .store import Store
+
+RESOLVED = "resolved"
+"""The source of an entry that was settled by hand, by guess."""
+JOB_RECORD_SECONDS = 7 * 86_400.0
+"""How long the service finds a job again by its idempotency key."""
+
+
+@dataclass(eq=False)
+class Ticket:
+    """One hold. ``found``: it was there already, made for the same job; ``settled``: and has ended.
+
+    ``prompt_guess`` and ``completion_most`` are what an estimate can be made of, in tokens.
+    """
+
+    entry: int
+    held: int
+    accounts: tuple[int, ...]
+    prompt_guess: int
+    completion_most: int
+    found: bool = False
+    settled: bool = False
+    seen: tuple[int, int] | None = None
+    noted: float = field(default_factory=time.monotonic)
+    facts: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an entry says about where it comes from, beside the process and the cell.
+
+    ``kind``: ``request`` or ``job``; ``run``: a run's id, or a job's idempotency key. ``anew``: held whatever is known
+    of that key, and whether it fits or not.
+    """
+
+    key: int
+    model: str
+    run: str
+    kind: str = "request"
+    anew: bool = False
+
+
+@dataclass(frozen=True)
+class End:
+    """How an entry ends; ``source`` as in :meth:`Ledger.end`, or ``RESOLVED``: by hand, by guess."""
+
+    prompt: int = 0
+    completion: int = 0
+    source: str = ""
+    facts: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """``settled`` when something was used."""
+        return "settled" if self.source and self.prompt + self.completion else "released"
+
+
+def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
+    """Count an entry, once. One that was resolved by guess is corrected by what its own process says later."""
+    find = "SELECT state, held, accounts, prompt_tokens + completion_tokens, source FROM entries WHERE id = ?"
+    row = db.execute(find, (entry,)).fetchone()
+    if row is None or (row[0] != "held" and row[4] != RESOLVED):
+        return
+    was, held, accounts, counted, _ = row
+    known = end.facts.get
+    db.execute(
+        "UPDATE entries SET state = ?, prompt_tokens = ?, completion_tokens = ?, source = ?, ended = ?,"
+        " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp)"
+        " WHERE id = ?",
+        (end.state, end.prompt, end.completion, end.source, at, known("request_id"), known("error"),
+         known("clamp"), entry),
+    )  # fmt: skip
+    add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
+
+
+def add(db: sqlite3.Connection, accounts: tuple[int, ...], used: int, held: int) -> None:
+    """Count tokens, as used or as held, for each of some accounts."""
+    marks = ",".join("?" * len(accounts))
+    db.execute(
+        f"UPDATE accounts SET used = used + ?, held = held + ? WHERE id IN ({marks})", (used, held, *accounts)
+    )
+
+
+def accounts_of(db: sqlite3.Connection | Store, accounts: tuple[int, ...]) -> list[Account]:
+    """Some accounts as they stand."""
+    query = (
+        "SELECT kind, name, key, most, used, held, (SELECT prefix FROM keys WHERE keys.id = key)"
+        f" FROM accounts WHERE id IN ({','.join('?' * len(accounts))})"
+    )
+    rows = db.rows(query, *accounts) if isinstance(db, Store) else db.execute(query, accounts)
+    return [Account(*row) for row in rows]
+
+
+def known_job(db: sqlite3.Connection, origin: Origin, now: float) -> Ticket | None:
+    """The hold or settlement of the same submission: the server finds its job again, and nothing new is paid."""
+    row = db.execute(
+        f"SELECT {TICKET} FROM entries WHERE kind = 'job' AND run = ? AND key = ?"
+        f" AND (state = 'held' OR ((state = 'settled' OR source = '{RESOLVED}') AND ended > ?))"
+        " ORDER BY id DESC LIMIT 1",
+        (origin.run, origin.key, now - JOB_RECORD_SECONDS),
+    ).fetchone()
+    return None if row is None else replace(ticket_of(row), found=True)
+
+
+TICKET = "id, held, accounts, prompt_guess, held - prompt_most, state <> 'held'"
+"""The columns that :func:`ticket_of` reads."""
+
+
+def ticket_of(row: tuple[int, int, str, int, int, int]) -> Ticket:
+    """The ticket of a row that is there already."""
+    entry, held, accounts, guess, completion, settled = row
+    return Ticket(entry, held, ids_of(accounts), guess, completion, settled=bool(settled))
+
+
+def ids_of(accounts: str) -> tuple[int, ...]:
+    """The accounts an entry counts against, as they are written in its row."""
+    return tuple(map(int, accounts.split()))

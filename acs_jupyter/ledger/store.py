@@ -1,0 +1,187 @@
+"""The ledger's one SQLite file: how it is opened, grown, and written by many kernels at once.
+
+Owns the file's mode, the connection, transactions and the numbered steps of its tables. It must not know what a
+reservation means.
+
+WAL with ``synchronous=NORMAL``: what is committed survives the end of any process, kill -9 too, since it is in the
+operating system's hands by then. A power cut or a crash of the whole machine may take the last transactions with it,
+never the file's order. ``FULL`` would wait for the disk at each of them; what it would save, a running request loses
+anyway when the machine goes.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import LedgerFailed
+from .place import MEMORY
+
+BUSY_SECONDS = 15.0
+_abandoned: list[sqlite3.Connection] = []
+"""Connections of the process this one was forked from: SQLite forbids to use or close them here."""
+
+
+class Store:
+    """The open file. Any thread may write; one at a time does. A forked child opens the file for itself."""
+
+    def __init__(self, where: str, synchronous: str = "NORMAL") -> None:
+        self.where = where
+        self._synchronous = synchronous
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._db = self._opened()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that holds the file's write lock from its begin: all of it happens, or nothing."""
+        with self._here() as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as problem:
+                raise _failed(self.where, problem) from None
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException as problem:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                if isinstance(problem, sqlite3.Error):
+                    raise _failed(self.where, problem) from None
+                raise
+
+    def named(self, query: str, **values: Any) -> list[Any]:
+        """All rows of a query with named values."""
+        return self._rows(query, values)
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """All rows of a query."""
+        return self._rows(query, values)
+
+    def _rows(self, query: str, values: Any) -> list[Any]:
+        with self._here() as db:
+            try:
+                return db.execute(query, values).fetchall()
+            except sqlite3.Error as problem:
+                raise _failed(self.where, problem) from None
+
+    def version(self) -> int:
+        """A number that changes when another process has written."""
+        return int(self.rows("PRAGMA data_version")[0][0])
+
+    def close(self) -> None:
+        """Close the file; the store is not used afterwards."""
+        with self._lock:
+            if self._process == os.getpid():
+                self._db.close()
+
+    @contextmanager
+    def _here(self) -> Iterator[sqlite3.Connection]:
+        if self._process != os.getpid():  # before the lock: a thread that is not here may have held it
+            _abandoned.append(self._db)
+            self._lock, self._process = threading.RLock(), os.getpid()
+            self._db = self._opened()
+        with self._lock:
+            yield self._db
+
+    def _opened(self) -> sqlite3.Connection:
+        if self.where != MEMORY:
+            _prepare(Path(self.where))
+        try:
+            db = sqlite3.connect(
+                self.where, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as problem:
+            raise _failed(self.where, problem) from None
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute(f"PRAGMA synchronous={self._synchronous}")
+            _grow(db)
+        except sqlite3.Error as problem:
+            db.close()
+            raise _failed(self.where, problem) from None
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def _prepare(file: Path) -> None:
+    try:
+        if not file.parent.exists():  # a folder that is there may be shared: its mode stays
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        if file.stat().st_mode & 0o077:
+            file.chmod(0o600)  # SQLite gives its two side files the mode of this one
+    except OSError as problem:
+        raise CannotWrite(f"The budget ledger {file} cannot be written: {problem.strerror}.") from None
+
+
+class CannotWrite(LedgerFailed):
+    """The place of the file cannot be written."""
+
+
+def _failed(where: str, problem: sqlite3.Error) -> LedgerFailed:
+    return LedgerFailed(f"The budget ledger {where} cannot be used: {problem}.")
+
+
+def _grow(db: sqlite3.Connection) -> None:
+    if db.execute("PRAGMA user_version").fetchone()[0] == len(STEPS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(STEPS):
+            raise LedgerFailed(
+                "The budget ledger was written by a newer version of this package.",
+                advice="Update it, or name another file in ACS_LEDGER.",
+            )
+        for step in STEPS[version:]:
+            step(db)
+        db.execute(f"PRAGMA user_version = {len(STEPS)}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+def s0001_start(db: sqlite3.Connection) -> None:
+    """Keys, processes, what limits are kept against, and one row a request."""
+    db.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID")
+    db.execute("INSERT INTO facts VALUES ('salt', randomblob(16))")
+    db.execute(
+        "CREATE TABLE keys (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, prefix TEXT NOT NULL,"
+        " server TEXT NOT NULL, most INTEGER, exhausted TEXT, told REAL)"
+    )
+    db.execute(
+        "CREATE TABLE processes (id INTEGER PRIMARY KEY, machine TEXT NOT NULL, pid INTEGER NOT NULL,"
+        " began TEXT NOT NULL, notebook TEXT NOT NULL, at REAL NOT NULL, UNIQUE (machine, pid, began))"
+    )
+    # An account is something with a limit: a key's month, a session, a cell, a rollout. ``key`` is 0 but for months.
+    db.execute(
+        "CREATE TABLE accounts (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL,"
+        " key INTEGER NOT NULL, most INTEGER, used INTEGER NOT NULL DEFAULT 0, held INTEGER NOT NULL DEFAULT 0,"
+        " at REAL NOT NULL, UNIQUE (kind, name, key))"
+    )
+    db.execute(
+        "CREATE TABLE entries (id INTEGER PRIMARY KEY, at REAL NOT NULL, ended REAL, month TEXT NOT NULL,"
+        " key INTEGER NOT NULL, process INTEGER NOT NULL, cell TEXT NOT NULL, accounts TEXT NOT NULL,"
+        " kind TEXT NOT NULL, run TEXT NOT NULL, job TEXT, model TEXT NOT NULL, state TEXT NOT NULL,"
+        " held INTEGER NOT NULL, prompt_guess INTEGER NOT NULL, prompt_most INTEGER NOT NULL,"
+        " seen_prompt INTEGER, seen_completion INTEGER,"
+        " prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0,"
+        " source TEXT NOT NULL DEFAULT '', request_id TEXT, error TEXT, clamp TEXT)"
+    )
+    db.execute("CREATE INDEX held ON entries (id) WHERE state = 'held'")
+    db.execute("CREATE INDEX jobs ON entries (run, key) WHERE kind = 'job'")
+    db.execute("CREATE INDEX named ON entries (job) WHERE job IS NOT NULL")
+    db.execute("CREATE INDEX times ON entries (at)")
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (s0001_start,)
+"""In order; ``user_version`` counts those done. One that was released is never changed, only followed by another."""

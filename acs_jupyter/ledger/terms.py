@@ -1,0 +1,83 @@
+"""The budget's arithmetic and calendar: what a request can cost at most, which month it is, how a key may be shown.
+
+Owns these rules. It must not know files or clocks.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ..wire import MAX_OUTPUT_WORK, CompletionRequest
+
+_ENDLESS = 10**15
+"""More than any limit, and small enough for SQLite to add up: an unchecked request may ask for anything."""
+_SHAPE = re.compile(r"(acs-bm-[0-9a-f]{8})-[A-Za-z0-9_-]{16,}")
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The most a request can cost, in tokens: ``prompt`` and ``completion``. ``exact``: the prompt is counted."""
+
+    prompt: int
+    completion: int
+    exact: bool
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.prompt + self.completion
+
+
+def worst_case(request: CompletionRequest) -> Worst:
+    """The most a request can cost.
+
+    A prompt of token ids is counted. One of text is bounded by its bytes and one start token: a byte-level tokenizer
+    never makes more tokens than there are bytes. ``max_tokens`` counts for each of ``prompts * n`` choices; without
+    it the service gives one choice at most 32,000.
+    """
+    prompts = request.prompts
+    exact = all(isinstance(prompt, list) for prompt in prompts)
+    prompt = sum(
+        len(p) if isinstance(p, list) else len(p.encode("utf-8", "surrogatepass")) + 1 for p in prompts
+    )
+    each = request.max_tokens
+    if isinstance(each, bool) or not isinstance(each, int):
+        return Worst(prompt, MAX_OUTPUT_WORK, exact)
+    return Worst(prompt, min(max(0, each) * request.choice_count, _ENDLESS), exact)
+
+
+def guessed_prompt(worst: Worst) -> int:
+    """A prompt's likely tokens where nobody has counted them: four bytes a token."""
+    return worst.prompt if worst.exact else -(-worst.prompt // 4)
+
+
+def month_of(at: float) -> str:
+    """The UTC month of a time in seconds since the epoch, as ``2026-01``."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m")
+
+
+def month_span(month: str) -> tuple[float, float]:
+    """When a UTC month begins and ends, in seconds since the epoch."""
+    begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+    days = monthrange(begin.year, begin.month)[1]
+    return begin.timestamp(), begin.timestamp() + days * 86_400.0
+
+
+def day_start(at: float) -> float:
+    """Midnight UTC before a time, in seconds since the epoch."""
+    return at - at % 86_400.0
+
+
+def projected(used: int, month: str, at: float) -> int:
+    """Tokens at the end of the month if it goes on as it went; before a day has passed it counts as one day."""
+    begin, end = month_span(month)
+    return round(used * (end - begin) / min(max(at - begin, 86_400.0), end - begin))
+
+
+def shown_key(key: str) -> str:
+    """What may be shown of a key: the public part of the service's keys, nothing of one of another shape."""
+    shaped = _SHAPE.fullmatch(key)
+    return shaped[1] if shaped else ""

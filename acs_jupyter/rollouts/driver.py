@@ -1,0 +1,272 @@
+"""A rollout under way: sends what may start, writes down how it ends, and starts the next in its place.
+
+Owns the order of these steps: a request is in the journal as sent before its socket opens, and its end is committed,
+together with the start of the next, before that goes out. It decides nothing about limits (``flow.py``,
+``dispatch.py``) and draws nothing. It must not know threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..client import AsyncClient
+from ..errors import AcsError, BudgetRefused
+from ..exchange import Exchange
+from ..session import Session
+from ..wire import CLAMPED
+from .cache import Cache
+from .dispatch import Attempt, Dispatch
+from .feed import Feed, Row, decoded
+from .flow import Flow, Verdict
+from .journal import DONE, FAILED, PENDING, Ended, Journal
+from .outcomes import end_of, results_of
+from .packed import to_bytes
+from .plan import Plan
+
+
+@dataclass
+class Stats:
+    """How a rollout stands, for whoever looks. Tokens are the server's counts, of this process and of those before."""
+
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    cached: int = 0
+    in_flight: int = 0
+    tokens: int = 0
+    new_tokens: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+    retried: Counter[str] = field(default_factory=Counter)
+    waiting: float = 0.0
+
+
+class Driver:
+    """Carries a journal to its end.
+
+    ``outcome`` is ``open``, then ``done``, ``stopped``, ``budget``, ``refused`` or ``failures``; ``reason`` says more.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        plan: Plan,
+        client: AsyncClient,
+        flow: Flow,
+        *,
+        batch: int = 1,
+        batch_room: Callable[[str | None], int | None] = lambda _: None,
+        budget: int | None = None,
+        cache: Cache | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.journal, self.plan, self.client, self.flow = journal, plan, client, flow
+        counts = journal.counts()
+        self.stats = Stats(counts.total, counts.done, counts.failed, tokens=counts.spent)
+        self.outcome = "open"
+        self.reason = ""
+        feeds = [
+            Feed(journal, place, model, plan, batch=batch, room=batch_room(model))
+            for place, model in enumerate(plan.models)
+        ]
+        self._dispatch = Dispatch(
+            feeds, flow, plan, budget=budget, counts=counts, cache=cache, answered=self._from_cache
+        )
+        self._cache = cache
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: list[Ended] = []
+        self._stopping = self._dropping = False
+        self._refusal = ""
+        self._blocked = self._exhausted = False
+        self._failure: BaseException | None = None
+        self._stirred = asyncio.Event()
+
+    async def run(self) -> str:
+        """Send everything that is still to be sent; returns the outcome. Cancelling drops what is in flight."""
+        try:
+            while True:
+                attempts, delay = self._advance()
+                for attempt in attempts:
+                    self._spawn(attempt)
+                if self._failure is not None:
+                    raise self._failure
+                if not self._tasks and (delay == math.inf or self._halted):
+                    break
+                self.stats.waiting = delay if math.isfinite(delay) and not self._tasks else 0.0
+                await self._pause(delay)
+        finally:
+            await self._drop()
+        self.outcome = self._outcome()
+        return self.outcome
+
+    def stop(self, *, drop: bool = False) -> None:
+        """Start nothing more. What is in flight is finished, or dropped and sent again by the next process."""
+        self._stopping = True
+        if drop:
+            self._cancel()
+        self._stirred.set()
+
+    @property
+    def _halted(self) -> bool:
+        return self._stopping or self._dropping or self.flow.stopped is not None
+
+    def _outcome(self) -> str:
+        counts = self.journal.counts()
+        if counts.done + counts.failed == counts.total:
+            return "done"
+        squeezed = self._refusal or self._dispatch.squeezed
+        if self.flow.stopped is None and squeezed and not self._stopping:
+            self.reason = self.reason or squeezed
+            return "budget"
+        return self.flow.stopped or "stopped"
+
+    # -- starting ---------------------------------------------------------------------------------
+
+    def _advance(self) -> tuple[list[Attempt], float]:
+        """Write down what has ended and what starts now, in one transaction."""
+        attempts: list[Attempt] = []
+        delay = math.inf
+        held_up = self._exhausted or (self._blocked and self.flow.key.in_flight > 0)
+        if not (self._halted or held_up):
+            attempts, delay = self._dispatch.choose(self._clock())
+        if self._ended or attempts:
+            ended, self._ended = self._ended, []
+            sent = [(row.number, a.hold // len(a.rows)) for a in attempts for row in a.rows]
+            self.journal.record(ended, sent, time.time())
+        self.stats.in_flight = self.flow.key.in_flight
+        return attempts, delay
+
+    def _spawn(self, attempt: Attempt) -> None:
+        task = asyncio.get_running_loop().create_task(self._work(attempt))
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    async def _work(self, attempt: Attempt) -> None:
+        """One place in flight: a request after the other, each sent in the moment the one before it has ended."""
+        while True:
+            await self._carry(attempt)
+            attempts, _ = self._advance()
+            if not attempts:
+                return
+            attempt, *others = attempts
+            for other in others:
+                self._spawn(other)
+
+    async def _pause(self, delay: float) -> None:
+        timer = None
+        if math.isfinite(delay):
+            timer = asyncio.get_running_loop().call_later(delay + 0.001, self._stirred.set)
+        await self._stirred.wait()
+        self._stirred.clear()
+        if timer is not None:
+            timer.cancel()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._stirred.set()
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+
+    def _cancel(self) -> None:
+        self._dropping = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def _drop(self) -> None:
+        self._cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._ended:
+            self.journal.record(self._ended)
+            self._ended = []
+
+    # -- one attempt ------------------------------------------------------------------------------
+
+    async def _carry(self, attempt: Attempt) -> None:
+        rows, model = attempt.rows, attempt.feed.model
+        exchange = self._exchange(attempt.feed, rows)
+        session = Session()
+        try:
+            async with contextlib.aclosing(self.client.drive(exchange, session.apply)) as batches:
+                async for _ in batches:
+                    pass
+        except BudgetRefused as error:
+            self._give_back(attempt, error)
+            return
+        except asyncio.CancelledError:
+            self.flow.left(model)
+            self._write(attempt, exchange, session, Verdict("stop"))
+            return
+        self._blocked = False
+        self._write(attempt, exchange, session, self._judged(attempt, exchange))
+
+    def _exchange(self, feed: Feed, rows: list[Row]) -> Exchange:
+        variant = self.plan.variants[rows[0].variant]
+        request = (
+            feed.request(rows[0])
+            if len(rows) == 1
+            else variant.request([decoded(row.prompt) for row in rows])
+        )
+        run = rows[0].key.hex()[:12]
+        return self.client.exchange(request, run=run, request_id=f"acsj-{run}-{rows[0].attempts}")
+
+    def _judged(self, attempt: Attempt, exchange: Exchange) -> Verdict:
+        rows, end, now = attempt.rows, end_of(exchange), self._clock()
+        verdict = self.flow.ended(attempt.feed.model, attempt.started_at, now, end, rows[0].tries)
+        if verdict.kind == "stop" and exchange.error is not None:
+            self.reason = str(exchange.error)
+        if verdict.kind == "failed" and len(rows) > 1 and not end.begun and not end.ran:
+            for row in rows:  # one of them may be to blame for all
+                row.alone = True
+            verdict = Verdict("again")
+        if verdict.kind == "again":
+            self.stats.retried[end.code or "error"] += 1
+            attempt.feed.put_back(rows, now + verdict.delay)
+        return verdict
+
+    def _give_back(self, attempt: Attempt, error: AcsError) -> None:
+        """The meter said no: nothing was sent. It is asked again when something has ended and given its hold back."""
+        self._dispatch.give_back(attempt)
+        self.flow.unsent(attempt.feed.model, attempt.started_at)
+        attempt.feed.untaken(attempt.rows, self._clock())
+        self._blocked = True
+        self._exhausted = self.flow.key.in_flight == 0
+        self._refusal = str(error)
+        self._ended += [Ended(row.number, PENDING, time.time()) for row in attempt.rows]
+
+    def _write(self, attempt: Attempt, exchange: Exchange, session: Session, verdict: Verdict) -> None:
+        self._dispatch.give_back(attempt)
+        at = time.time()
+        results = results_of(exchange, session, len(attempt.rows))
+        for row, result in zip(attempt.rows, results, strict=True):
+            finished = result.outcome == "done"
+            kept = finished or verdict.kind == "failed"
+            state = DONE if finished else FAILED if kept else PENDING
+            code = None if finished or not kept else (result.error or {}).get("code", "interrupted")
+            data = to_bytes(result) if kept else None
+            spent = result.prompt_tokens, result.completion_tokens
+            self._dispatch.spend(sum(spent))
+            self._note(Ended(row.number, state, at, *spent, code, data=data))
+            if finished and self._cache is not None and data is not None and CLAMPED not in result.headers:
+                self._cache.put(self.plan.variants[row.variant], row.prompt, data)
+
+    def _from_cache(self, row: Row, data: bytes) -> None:
+        self._note(Ended(row.number, DONE, time.time(), cached=True, data=data))
+        self.stats.cached += 1
+
+    def _note(self, ended: Ended) -> None:
+        self._ended.append(ended)
+        stats = self.stats
+        stats.tokens += ended.prompt_tokens + ended.completion_tokens
+        stats.new_tokens += ended.prompt_tokens + ended.completion_tokens
+        if ended.state == DONE:
+            stats.done += 1
+        elif ended.state == FAILED:
+            stats.failed += 1
+            stats.codes[ended.code or "error"] += 1

@@ -1,0 +1,308 @@
+"""The journal of a rollout: one SQLite file, one row a request, written before it is sent and when it has ended.
+
+Owns the file, its tables, and the lock that lets one process write. It must not know sockets, nor what an answer
+means. Commits are safe against the death of the process at any moment (write-ahead log); a power cut may take the last
+few back, and their requests are then sent again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidRequest
+from .items import Item
+from .lock import FileLock
+from .plan import Plan, content_key, differences, prompt_digest, variant_digest
+
+PENDING, SENT, DONE, FAILED = range(4)
+"""A request's state: still to be sent, sent and not known to have ended, answered, failed for good."""
+
+_MARK, _VERSION = 0x61637372, 1
+_SCHEMA = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+CREATE TABLE items (item INTEGER PRIMARY KEY, prompt BLOB, digest BLOB, meta TEXT);
+CREATE INDEX twins ON items (digest);
+CREATE TABLE requests (
+  number INTEGER PRIMARY KEY, key BLOB UNIQUE, model INTEGER, state INTEGER DEFAULT 0, attempts INTEGER DEFAULT 0,
+  sent_at REAL, ended_at REAL, hold INTEGER DEFAULT 0, lost INTEGER DEFAULT 0, prompt_tokens INTEGER DEFAULT 0,
+  completion_tokens INTEGER DEFAULT 0, code TEXT, cached INTEGER DEFAULT 0);
+CREATE TABLE results (number INTEGER PRIMARY KEY, data BLOB);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended: the row's new state, what it cost, and the packed result (``None`` when it goes on)."""
+
+    number: int
+    state: int
+    at: float
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    code: str | None = None
+    cached: bool = False
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How the journal stands. ``spent``: tokens by the server's count; ``lost``: held for ends that are not known."""
+
+    total: int
+    done: int
+    failed: int
+    spent: int
+    lost: int
+
+
+class Journal:
+    """The writing side. One process (and one rollout in it) has a file at a time."""
+
+    def __init__(self, path: Path, lock: FileLock, db: sqlite3.Connection) -> None:
+        self.path = path
+        self._lock = lock
+        self._db = db
+
+    @classmethod
+    def open(cls, path: Path, plan: Plan, items: Iterable[Item], *, resume: bool | None = None) -> Journal:
+        """Open the file for this plan, or make it. Raises :class:`InvalidRequest` in one line when it cannot be.
+
+        ``resume=True``: it must be there; ``False``: it must not. A file of another plan is refused, untouched.
+        """
+        there = path.exists() and path.stat().st_size > 0
+        if resume is False and there:
+            raise InvalidRequest(
+                f"{path} exists already; name another file, or leave resume out to go on with it."
+            )
+        if resume is True and not there:
+            raise InvalidRequest(f"{path} does not exist: there is nothing to resume.")
+        if not path.parent.is_dir():
+            raise InvalidRequest(f"{path}: its folder does not exist.")
+        lock = FileLock(path.with_name(path.name + ".lock"))
+        try:
+            db = connect(path)
+            try:
+                _prepare(db, plan, items, path)
+            except BaseException:
+                db.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+        return cls(path, lock, db)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._db.close()
+        self._lock.release()
+
+    def record(
+        self, ended: Iterable[Ended] = (), sent: Iterable[tuple[int, int]] = (), at: float = 0.0
+    ) -> None:
+        """Write down, in one transaction, what has ended and what is about to be sent (number, tokens held)."""
+        with self._writing() as db:
+            db.executemany(
+                "UPDATE requests SET state=?, ended_at=?, prompt_tokens=prompt_tokens+?,"
+                " completion_tokens=completion_tokens+?, code=?, cached=?, hold=0 WHERE number=?",
+                [
+                    (e.state, e.at, e.prompt_tokens, e.completion_tokens, e.code, e.cached, e.number)
+                    for e in ended
+                ],
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO results VALUES (?, ?)",
+                [(e.number, e.data) for e in ended if e.data is not None],
+            )
+            db.executemany(
+                "UPDATE requests SET state=1, attempts=attempts+1, sent_at=?, hold=? WHERE number=?",
+                [(at, hold, number) for number, hold in sent],
+            )
+
+    def recover(self, *, retry_failed: bool = False) -> None:
+        """Make requests that were in flight when their process died pending again; failed ones too, when asked.
+
+        What such a request may have cost stays counted as ``lost``.
+        """
+        with self._writing() as db:
+            db.execute("UPDATE requests SET state=0, lost=lost+hold, hold=0 WHERE state=1")
+            if retry_failed:
+                db.execute("UPDATE requests SET state=0, code=NULL WHERE state=3")
+
+    def pending(self, model: int, after: int, count: int) -> list[tuple[int, bytes, bytes, int]]:
+        """The next pending requests of a model: number, key, prompt as JSON, attempts."""
+        return self._db.execute(
+            "SELECT number, key, prompt, attempts FROM requests JOIN items ON item = number / ?"
+            " WHERE state = 0 AND model = ? AND number > ? ORDER BY number LIMIT ?",
+            (self.variants, model, after, count),
+        ).fetchall()
+
+    @property
+    def variants(self) -> int:
+        """Requests an item."""
+        return int(_value(self._db, "variants"))
+
+    def starts_since(self, moment: float) -> list[float]:
+        """When the latest requests were sent, oldest first: another process may have been that quick."""
+        query = "SELECT sent_at FROM requests WHERE sent_at > ? ORDER BY sent_at"
+        return [at for (at,) in self._db.execute(query, (moment,))]
+
+    def counts(self) -> Counts:
+        """How it stands."""
+        return counts(self._db)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection; nothing is read yet. Raises :class:`InvalidRequest` when the file cannot be opened."""
+    try:
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        db.execute("PRAGMA synchronous=NORMAL")
+    except sqlite3.OperationalError as error:
+        raise InvalidRequest(f"{path} cannot be opened: {error}.") from None
+    except sqlite3.Error:
+        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
+    return db
+
+
+def check(db: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file holds a journal; ``False`` when it is empty. Anything else raises :class:`InvalidRequest`."""
+    try:
+        mark, version, tables = (
+            db.execute(f"SELECT * FROM pragma_{name}").fetchone()[0]
+            for name in ("application_id", "user_version", "schema_version")
+        )
+    except sqlite3.Error:
+        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
+    if mark == _MARK and version == _VERSION:
+        return True
+    if mark == _MARK:
+        raise InvalidRequest(f"{path} is a journal of version {version}; this package reads {_VERSION}.")
+    if tables:
+        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.")
+    return False
+
+
+def stored_plan(db: sqlite3.Connection) -> Plan:
+    """The plan a journal was made for."""
+    return Plan.restored(msgspec.json.decode(_value(db, "plan")))
+
+
+def counts(db: sqlite3.Connection) -> Counts:
+    """How a journal stands."""
+    return Counts(
+        *db.execute(
+            "SELECT count(*), coalesce(sum(state=2),0), coalesce(sum(state=3),0),"
+            " coalesce(sum(prompt_tokens+completion_tokens),0), coalesce(sum(lost),0) FROM requests"
+        ).fetchone()
+    )
+
+
+def failures(db: sqlite3.Connection) -> dict[str, int]:
+    """Failed requests by code, the most frequent first."""
+    query = "SELECT code, count(*) FROM requests WHERE state=3 GROUP BY code ORDER BY 2 DESC"
+    return dict(db.execute(query).fetchall())
+
+
+def _value(db: sqlite3.Connection, name: str) -> Any:
+    return db.execute("SELECT value FROM about WHERE name=?", (name,)).fetchone()[0]
+
+
+def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Path) -> None:
+    there = check(db, path)
+    if there and db.execute("SELECT count(*) FROM requests WHERE attempts > 0 OR state > 0").fetchone()[0]:
+        _compare(db, plan, items, path)
+        return
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if there:  # nothing was ever sent: the plan may still be put right
+            for table in ("about", "items", "requests", "results"):
+                db.execute(f"DROP TABLE {table}")
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            db.execute(statement)
+        db.execute("INSERT INTO about VALUES ('plan', ?)", (msgspec.json.encode(plan.described()),))
+        db.execute("INSERT INTO about VALUES ('variants', ?)", (len(plan.variants),))
+        db.execute("INSERT INTO about VALUES ('made_at', ?)", (time.time(),))
+        _fill(db, plan, items)
+        db.execute(f"PRAGMA application_id={_MARK}")
+        db.execute(f"PRAGMA user_version={_VERSION}")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+    with contextlib.suppress(OSError):
+        os.chmod(path, 0o600)  # it holds prompts and completions
+
+
+def _fill(db: sqlite3.Connection, plan: Plan, items: Iterable[Item]) -> None:
+    digests = [variant_digest(variant) for variant in plan.variants]
+    models = [plan.models.index(variant.model) for variant in plan.variants]
+    for item, (prompt, meta) in enumerate(items):
+        digest = _checked(plan, item, prompt)
+        (twin,) = db.execute("SELECT count(*) FROM items WHERE digest=?", (digest,)).fetchone()
+        db.execute("INSERT INTO items VALUES (?,?,?,?)", (item, msgspec.json.encode(prompt), digest, meta))
+        first = item * len(digests)
+        db.executemany(
+            "INSERT INTO requests (number, key, model) VALUES (?,?,?)",
+            [(first + v, content_key(d, digest, twin), models[v]) for v, d in enumerate(digests)],
+        )
+
+
+def _checked(plan: Plan, item: int, prompt: Any) -> bytes:
+    try:
+        return prompt_digest(prompt)
+    except UnicodeEncodeError:
+        try:
+            plan.variants[0].request(prompt)  # says it in the words for a request
+        except InvalidRequest as error:
+            raise InvalidRequest(f"Item {item}: {error.message}") from None
+        raise
+
+
+def _compare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Path) -> None:
+    changed = differences(stored_plan(db), plan)
+    stored = db.execute("SELECT digest, meta FROM items ORDER BY item")
+    count, other, first, notes = 0, 0, None, []
+    for item, (prompt, meta) in enumerate(items):
+        count += 1
+        row = stored.fetchone()
+        if row is None:
+            _checked(plan, item, prompt)
+        elif row[0] != _checked(plan, item, prompt):
+            other, first = other + 1, item if first is None else first
+        elif row[1] != meta:
+            notes.append((meta, item))
+    (before,) = db.execute("SELECT count(*) FROM items").fetchone()
+    if before != count:
+        changed.append(f"prompts: {before} -> {count}")
+    if other:
+        changed.append(
+            f"{other} {'prompts differ' if other > 1 else 'prompt differs'}, the first is item {first}"
+        )
+    if changed:
+        raise InvalidRequest(
+            f"{path} belongs to another plan ({'; '.join(changed)}). Nothing was sent. "
+            "Name another file for this one, or put the plan back."
+        )
+    stored.close()
+    db.execute("BEGIN IMMEDIATE")
+    db.executemany("UPDATE items SET meta=? WHERE item=?", notes)  # what is known about a prompt may change
+    db.execute("COMMIT")

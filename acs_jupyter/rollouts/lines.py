@@ -1,0 +1,224 @@
+"""A client for thousands of small requests: the async client's own, over plain HTTP/1.1 lines that cost little.
+
+Owns sockets that are kept open and used again, and the requests that go over them. What an answer means stays in the
+exchange. It must not know plans or journals. Where a proxy stands between, the client's usual way is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx
+
+from .. import wire
+from .._version import __version__
+from ..client import AsyncClient
+from ..connection import reason_of
+from ..errors import ConnectionFailed
+from ..events import AnyEvent
+from ..exchange import Exchange
+from ..wire import Model
+from .answer import Body, BrokenAnswer, Head
+
+CONNECT_SECONDS = 20.0
+IDLE_SECONDS = 4.0
+"""A line that was idle for longer is not used again: servers close theirs after five."""
+_READ = 65536
+_LOST = (OSError, EOFError, TimeoutError, BrokenAnswer)
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class Line:
+    """One connection: a request, the head of its answer, the body, and again."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._patience = patience
+        self._head: dict[str, str] = {}
+        self._body: Body | None = None
+        self._first = b""
+        self.idle_since = 0.0
+
+    @property
+    def usable(self) -> bool:
+        """Whether the next request may go this way."""
+        fresh = time.monotonic() - self.idle_since < IDLE_SECONDS
+        return fresh and not self._writer.is_closing() and not self._reader.at_eof()
+
+    async def send(self, request: bytes) -> None:
+        """Send a whole request."""
+        self._body = None
+        self._writer.write(request)
+        if len(request) > _READ:
+            await self._writer.drain()
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        """Status and headers (names in lower case)."""
+        head = Head()
+        while not head.whole:
+            data = await self._receive()
+            if not data:
+                raise EOFError("the connection was closed before the answer")
+            head.feed(data)
+        self._head, self._first = head.headers, head.rest
+        self._body = Body(head.headers, head.status)
+        return head.status, head.headers
+
+    async def read(self) -> bytes | None:
+        """The next bytes of the body, as many as are there; ``None`` after the last."""
+        body = self._body
+        assert body is not None
+        while not body.whole:
+            data, self._first = self._first or await self._receive(), b""
+            if not data:
+                body.close()
+                break
+            if part := body.feed(data):
+                return part
+        return None
+
+    def rest(self) -> bool:
+        """Make ready for the next request; false when this line has had its last."""
+        self.idle_since = time.monotonic()
+        closing = "close" in self._head.get("connection", "").lower()
+        return self._body is not None and not (self._body.rest or closing or self._reader.at_eof())
+
+    def abort(self) -> None:
+        """Close at once; the server notices."""
+        self._writer.transport.abort()
+
+    async def _receive(self) -> bytes:
+        async with asyncio.timeout(self._patience):
+            return await self._reader.read(_READ)
+
+
+class BatchClient(AsyncClient):
+    """An :class:`AsyncClient` for one event loop whose runs cost little. It carries runs and asks for the models."""
+
+    def _set_up(self) -> None:
+        self._direct = not (self._options()["trust_env"] and _proxied())
+        if not self._direct:
+            super()._set_up()
+        url = httpx.URL(self.base_url)
+        self._host, self._tls = url.raw_host.decode("ascii"), url.scheme == "https"
+        self._port = url.port or (443 if self._tls else 80)
+        self._path = url.raw_path.decode("ascii")
+        self._fixed = (
+            f" HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\naccept-encoding: identity\r\n"
+            f"user-agent: acs-jupyter/{__version__}\r\n{wire.WORKLOAD}: {self._workload}\r\n"
+        )
+        self._idle: list[Line] = []
+        self._context: ssl.SSLContext | None = None
+
+    async def models(self) -> list[Model]:
+        """See :meth:`AsyncClient.models`."""
+        if not self._direct:
+            return await super().models()
+        try:
+            line = await self._line()
+            try:
+                await line.send(self._request("GET", "/models", {}, b""))
+                status, headers = await line.head()
+                parts = []
+                while (data := await line.read()) is not None:
+                    parts.append(data)
+            finally:
+                line.abort()
+        except _LOST as error:
+            raise ConnectionFailed(f"The server cannot be reached ({_reason(error)}).") from None
+        return self._keep_models(httpx.Response(status, headers=headers, content=b"".join(parts)))
+
+    async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
+        if not self._direct:
+            async with contextlib.aclosing(super()._attempt(exchange)) as batches:
+                async for events in batches:
+                    yield events
+            return
+        headers = exchange.begin()
+        try:
+            line = await self._line()
+        except (OSError, TimeoutError) as error:
+            yield exchange.unreachable(_reason(error))
+            return
+        whole = False
+        try:
+            await line.send(self._request("POST", "/completions", headers, exchange.body))
+            status, kept = await line.head()
+            yield exchange.head(status, kept)
+            while (data := await line.read()) is not None:
+                events = exchange.feed(data)
+                if events:
+                    yield events
+                if exchange.error is not None:
+                    break  # an error frame ends a stream; nothing behind it counts
+            else:
+                whole = line.rest()
+            yield exchange.end()
+        except _LOST as error:
+            whole = False
+            yield exchange.lost(_reason(error))
+        finally:
+            if whole:
+                self._idle.append(line)
+            else:
+                line.abort()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        while self._idle:
+            self._idle.pop().abort()
+        if not self._direct:
+            await super().close()
+        await asyncio.sleep(0)  # the loop lets go of what was closed
+
+    async def _line(self) -> Line:
+        while self._idle:
+            line = self._idle.pop()
+            if line.usable:
+                return line
+            line.abort()
+        if self._tls and self._context is None:
+            self._context = httpx.create_ssl_context()
+        async with asyncio.timeout(CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(
+                self._host, self._port, ssl=self._context, limit=4 * _READ, happy_eyeballs_delay=0.25
+            )
+        return Line(reader, writer, self._timeout)
+
+    def _request(self, method: str, path: str, own: dict[str, str], body: bytes) -> bytes:
+        lines = [f"{name}: {value}" for name, value in own.items()]
+        lines += [f"authorization: Bearer {self._secret.reveal()}", f"content-length: {len(body)}", "", ""]
+        head = f"{method} {self._path}{path}{self._fixed}" + "\r\n".join(lines)
+        return head.encode("ascii") + body
+
+
+def _proxied() -> bool:
+    return any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "nothing came for too long"
+    return reason_of(error)
+
+
+def batch_client(like: Any = None) -> BatchClient:
+    """A client for a rollout: to the server and with the key, default model and meter of ``like``, if given."""
+    if like is None:
+        return BatchClient(workload="batch", retries=0)
+    return BatchClient(
+        like.base_url,
+        like._secret,
+        model=like.model,
+        workload="batch",
+        timeout=like._timeout,
+        retries=0,
+        meter=like.meter,
+    )

@@ -1,0 +1,80 @@
+"""One holder of a file at a time, over all processes; the system lets go when the holder dies.
+
+Owns that lock and the words for whoever comes second. It must not know what is protected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+from ..errors import InvalidRequest
+
+_HOLDER = 16
+"""Where the holder's process id stands: behind the byte that Windows locks."""
+
+
+class FileLock:
+    """Held from its making until :meth:`release`. Raises :class:`InvalidRequest` when somebody else has it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        while self._file is None:
+            handle = self._opened()
+            if _is(handle, path):
+                self._file = handle
+            else:  # its last holder removed it between our opening and our taking
+                os.close(handle)
+        os.lseek(self._file, _HOLDER, os.SEEK_SET)
+        os.write(self._file, f"{os.getpid():<20}".encode())
+
+    def _opened(self) -> int:
+        try:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise InvalidRequest(f"{self._path} cannot be written: {error.strerror}.") from None
+        try:
+            _take(handle)
+        except OSError:
+            os.lseek(handle, _HOLDER, os.SEEK_SET)
+            holder = os.read(handle, 20).decode("ascii", "replace").strip()
+            os.close(handle)
+            by = (
+                "this process"
+                if holder == str(os.getpid())
+                else f"process {holder}"
+                if holder
+                else "somebody"
+            )
+            name = self._path.name.removesuffix(".lock")
+            raise InvalidRequest(f"{name} is being written by {by}: wait for it, or stop it.") from None
+        return handle
+
+    def release(self) -> None:
+        """Let go; harmless when that has happened."""
+        handle, self._file = self._file, None
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            os.close(handle)
+
+
+def _is(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except OSError:
+        return False
+
+
+def _take(handle: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415  # that system only
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl  # noqa: PLC0415  # not on Windows
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,55 @@
+"""What became of one attempt: its end for the flow, its results for the journal, its worst case for a budget.
+
+Owns the reading of an exchange that is over. Pure; it must not know journals or clocks.
+"""
+
+from __future__ import annotations
+
+from ..errors import ApiError, ConnectionFailed
+from ..exchange import Exchange
+from ..session import Session
+from ..wire import MAX_OUTPUT_WORK, CompletionRequest
+from .flow import End
+from .packed import Packed, packed
+
+
+def end_of(exchange: Exchange) -> End:
+    """How an exchange that has closed by itself ended."""
+    error = exchange.error
+    if error is None:
+        return End()
+    ran = exchange.usage is not None
+    if isinstance(error, ApiError):
+        again = error.retryable and not exchange.told_not_to_retry
+        return End(error.code, error.status, again, error.retry_after, exchange.started, ran)
+    unsent = isinstance(error, ConnectionFailed) and not ran
+    return End(error.code, None, unsent, None, exchange.started, ran)
+
+
+def bound(request: CompletionRequest) -> int:
+    """The most tokens a request can cost. A token is a byte or more, and a start token may be added."""
+    prompt = sum(len(p) if isinstance(p, list) else len(p.encode()) + 1 for p in request.prompts)
+    most = request.max_tokens if isinstance(request.max_tokens, int) else MAX_OUTPUT_WORK
+    return prompt + request.choice_count * most
+
+
+def results_of(exchange: Exchange, session: Session, count: int) -> list[Packed]:
+    """One result a prompt. In a batch the server's total is dealt out by its running counts; the sum stays exact.
+
+    A prompt whose choices had all finished is done, whatever happened to the others.
+    """
+    results = [packed(session, exchange.run, prompt, count) for prompt in range(count)]
+    if count == 1:
+        return results
+    total = exchange.usage
+    rest = [total.prompt_tokens, total.completion_tokens] if total else [0, 0]
+    for prompt, result in enumerate(results):
+        mine = exchange.counted(prompt)
+        result.prompt_tokens, result.completion_tokens = mine
+        rest = [left - part for left, part in zip(rest, mine, strict=True)]
+        if all(choice.finish_reason is not None for choice in result.choices):
+            result.outcome, result.error = "done", None
+    if min(rest) >= 0:
+        results[0].prompt_tokens += rest[0]
+        results[0].completion_tokens += rest[1]
+    return results

@@ -1,0 +1,80 @@
+"""How far a rollout is, as a bar: tqdm's, in a notebook as a widget, in a terminal as a line.
+
+Owns the words beside the bar. It must not know journals or sockets; it is shown numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .driver import Stats
+
+_EVERY = 0.25
+
+
+class Bar:
+    """A bar over ``total`` requests; ``start`` of them were there before."""
+
+    def __init__(self, name: str, total: int, start: int, *, shown: bool) -> None:
+        from tqdm.auto import tqdm  # noqa: PLC0415  # looks for a notebook when it is loaded
+
+        self._bar: Any = tqdm(
+            total=total,
+            initial=start,
+            desc=name,
+            unit="req",
+            disable=not shown,
+            mininterval=0,
+            dynamic_ncols=True,
+        )
+        self._began = time.monotonic()
+        self._last = 0.0
+
+    def show(self, stats: Stats, *, last: bool = False) -> None:
+        """Show these numbers, not more than a few times a second."""
+        now = time.monotonic()
+        if self._bar.disable or (not last and now - self._last < _EVERY):
+            return
+        self._last = now
+        self._bar.n = stats.done + stats.failed
+        self._bar.set_postfix_str(words(stats, now - self._began), refresh=False)
+        self._bar.refresh()
+
+    def close(self, stats: Stats) -> None:
+        """Show the last numbers and leave them standing."""
+        self.show(stats, last=True)
+        self._bar.close()
+
+
+def words(stats: Stats, seconds: float) -> str:
+    """``12,345 tokens, 812/s, 16 in flight, 3 failed (interrupted 3)``: what there is to say."""
+    parts = [f"{stats.tokens:,} tokens"]
+    if stats.new_tokens and seconds > 0:
+        parts.append(f"{stats.new_tokens / seconds:,.0f} tokens/s")
+    if stats.in_flight:
+        parts.append(f"{stats.in_flight} in flight")
+    if stats.cached:
+        parts.append(f"{stats.cached} cached")
+    if stats.failed:
+        parts.append(f"{stats.failed} failed{_by_code(stats.codes)}")
+    if stats.retried:
+        parts.append(f"{stats.retried.total()} sent again{_by_code(stats.retried)}")
+    if stats.waiting >= 1:
+        parts.append(f"waiting {stats.waiting:.0f} s")
+    return ", ".join(parts)
+
+
+def _by_code(codes: Counter[str]) -> str:
+    return f" ({', '.join(f'{code} {count}' for code, count in codes.most_common(3))})" if codes else ""
+
+
+def in_notebook() -> bool:
+    """Whether this is a kernel, where a bar of a background thread disturbs nobody's typing."""
+    shell = sys.modules.get("IPython")
+    get = getattr(shell, "get_ipython", None) if shell else None
+    found = get() if get else None
+    return found is not None and hasattr(found, "kernel")

@@ -1,0 +1,126 @@
+"""``Workbench()``: the form joined to a server, a session and a copy that stays in the notebook.
+
+Owns what the form's intents lead to. It must not know how a request travels (``notebook.py`` does), nor what is drawn.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from .checks import build_request
+from .continuing import Place
+from .errors import AcsError, InvalidRequest
+from .form import field_of, fields, read, written
+from .intents import AnyIntent, Cancel, Continue, Export, Keep, Run
+from .notebook import Notebook
+from .session import Session
+from .widgets.workbench import Bench
+
+if TYPE_CHECKING:
+    from .pump import Handle
+
+
+class Workbench(Bench):
+    """A prompt box with parameters, Run, Continue, history, copy and export; show it as a cell's last line.
+
+    ``prompt`` and ``fields`` (the request's own names) fill the form; what is not given is as in a cell of this
+    kernel. ``session`` holds every run, each of them a snapshot; give a loaded one to go on from it
+    (``Workbench(Session.load("work.jsonl"))``). ``bench.session.save(path)`` saves it, as *Save JSONL* does.
+    Runs go on in the background, so the kernel stays free.
+    """
+
+    def __init__(
+        self,
+        session: Session | None = None,
+        *,
+        prompt: str = "",
+        notebook: Notebook | None = None,
+        **given: Any,
+    ) -> None:
+        self.session = session if session is not None else Session()
+        self._notebook = notebook or _this_kernel_s()
+        self._copy: Any = None
+        values = {**self._notebook.defaults, **given}
+        build_request({"prompt": prompt, **values})  # what no request could carry is told here and now
+        super().__init__(
+            self.session,
+            on_intent=self._obey,
+            interrupts=False,
+            form=list(fields()),
+            draft={"prompt": prompt, "fields": written(values)},
+        )
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display  # noqa: PLC0415  # only in a notebook
+
+        bundle = self._repr_mimebundle_()
+        display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
+        self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+        self._write_copy()
+
+    def close(self) -> None:
+        """End the window; the session stays, and what runs goes on into it."""
+        self._copy = None
+        super().close()
+
+    def _obey(self, intent: AnyIntent) -> None:
+        try:
+            if isinstance(intent, Run):
+                self._run(intent.prompt, intent.fields)
+            elif isinstance(intent, Continue):
+                self._run("", intent.fields, self._place(intent.node))
+            elif isinstance(intent, Keep):
+                self.keep_draft(intent.prompt, intent.fields)
+            elif isinstance(intent, Export):
+                name = f"workbench-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+                self.hand_out(name, b"".join(self.session.lines()).decode())
+            elif isinstance(intent, Cancel):
+                for run, handle in list(self._notebook.running.items()):
+                    if intent.run in (None, run) and handle.session is self.session:
+                        handle.stop()
+        except AcsError as error:
+            self.refuse(str(error), field_of(error.message))
+
+    def _run(self, prompt: str, given: dict[str, str], place: Place | None = None) -> None:
+        before = "" if place is None else place.text
+        request = self._notebook.asked(before + prompt, read(given))
+        handle = self._notebook.start(request, self.session, place, added=prompt)
+        self._notebook.running[handle.run] = handle
+        handle.detach(self._ended)
+        self.accept()
+
+    def _place(self, node: str) -> Place:
+        if node not in self.session.nodes:
+            raise InvalidRequest("What is to be continued is not in this session any more.")
+        return Place(self.session, node)
+
+    def _ended(self, handle: Handle) -> None:
+        self._notebook.running.pop(handle.run, None)
+        self._write_copy()
+
+    def _write_copy(self) -> None:
+        """What is read where no kernel is: the last run, its prompt before it, and the records of all runs."""
+        if self._copy is None or not self.session.runs:
+            return
+        from .record import KEY, pack_run  # noqa: PLC0415  # packed at the end
+        from .widgets.snapshot import bench_bundle  # noqa: PLC0415  # drawn at the end
+
+        runs = [run for run, state in list(self.session.runs.items()) if state.outcome != "open"]
+        if runs:
+            records = [pack_run(self.session, run) for run in runs]
+            self._copy.update(bench_bundle(self.session, runs), raw=True, metadata={KEY: records})
+
+
+def _this_kernel_s() -> Notebook:
+    """That of the loaded extension, with its settings and its server; else one of its own."""
+    from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only in a notebook
+
+    shell = get_ipython()
+    magics = None if shell is None else shell.magics_manager.registry.get("AcsMagics")
+    notebook = getattr(magics, "notebook", None)
+    return notebook if isinstance(notebook, Notebook) else Notebook(make_view=_no_view)
+
+
+def _no_view() -> Any:
+    raise NotImplementedError("a workbench is its own view")

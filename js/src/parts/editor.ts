@@ -1,0 +1,92 @@
+/**
+ * A text changed by hand, from which the model goes on. It belongs to the page, not to what is drawn: a draft
+ * survives when the view around it is drawn anew.
+ */
+import { freshId, make } from "./dom";
+
+/** Keys and clipboard are the box's: JupyterLab has uses of its own for them. */
+const KEPT = ["keydown", "keyup", "keypress", "copy", "cut", "paste", "beforeinput", "input", "contextmenu"];
+
+export class Editor {
+  readonly element = make("form", "acs-edit");
+  readonly #box = make("textarea", "");
+
+  /** `original`: the text as it is. `go` gets the text as it was left; `ended` when the box is done with. */
+  constructor(
+    readonly original: string,
+    name: string,
+    go: (text: string) => void,
+    ended: () => void,
+  ) {
+    const label = make("label", "", `The text to go on from, ${name}`);
+    label.htmlFor = this.#box.id = freshId("edit");
+    this.#box.value = original;
+    this.#box.spellcheck = false;
+    this.#box.rows = Math.min(14, Math.max(4, Math.ceil(original.length / 60)));
+    this.#box.setAttribute("data-lm-suppress-shortcuts", "true");
+    for (const type of KEPT) this.element.addEventListener(type, (event) => event.stopPropagation());
+    this.element.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
+      else if (event.key === "Escape" && this.text === original) ended();
+      else return;
+      event.preventDefault();
+    });
+    this.element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      event.stopPropagation();
+      go(this.text);
+      ended();
+    });
+    const [send, cancel] = [make("button", "acs-stop", "Continue from this text"), make("button", "acs-quiet", "Cancel")];
+    send.type = "submit";
+    send.title = "Ctrl+Enter";
+    cancel.type = "button";
+    cancel.addEventListener("click", ended);
+    const row = make("div", "acs-edit-row");
+    row.append(send, cancel, make("span", "acs-tip-note", "A new branch; this text stays as it is."));
+    this.element.append(label, this.#box, row);
+  }
+
+  /** The text as it is now: what was not touched is as it was, to the byte. */
+  get text(): string {
+    return changed(this.original, this.#box.value);
+  }
+
+  /** Go to the box, with what follows a place selected: to write on from there, or to keep it. */
+  open(place: number): void {
+    this.#box.focus();
+    const start = normal(this.original.slice(0, place)).length;
+    this.#box.setSelectionRange(start, this.#box.value.length);
+    // The caret is at the selection's end; show its beginning.
+    const share = start / Math.max(1, this.#box.value.length);
+    this.#box.scrollTop = Math.max(0, share * this.#box.scrollHeight - this.#box.clientHeight / 2);
+    this.element.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+}
+
+/** Line ends as a text box keeps them. */
+function normal(text: string): string {
+  return text.replace(/\r\n?/g, "\n");
+}
+
+/**
+ * `shown` is what a text box made of `original`, and then its user. A box turns every kind of line end into one;
+ * outside of what was changed the original's come back.
+ */
+export function changed(original: string, shown: string): string {
+  const before = normal(original);
+  if (before === original) return shown;
+  const most = Math.min(before.length, shown.length);
+  let head = 0;
+  while (head < most && before[head] === shown[head]) head++;
+  let tail = 0;
+  while (tail < most - head && before.at(-1 - tail) === shown.at(-1 - tail)) tail++;
+  return original.slice(0, unitsOf(original, head)) + shown.slice(head, shown.length - tail) + original.slice(unitsOf(original, before.length - tail));
+}
+
+/** Where the first `count` units of the normal form end in the original. */
+function unitsOf(original: string, count: number): number {
+  let place = 0;
+  for (let i = 0; i < count; i++) place += original.startsWith("\r\n", place) ? 2 : 1;
+  return place;
+}

@@ -1,0 +1,124 @@
+/**
+ * An original and its branches side by side, and the bar that finds one among many.
+ *
+ * The columns stand in one row that scrolls; the original stays at its left edge, so that any branch can be read
+ * beside it. A branch stands behind the one it left. What is put away is hidden here and nowhere else.
+ */
+import type { RunState, State } from "../state";
+import { make, say } from "./dom";
+import { branchName, leavingWords, road, sourceOf } from "./road";
+import type { RunView } from "./run";
+import { outcomeWords } from "./status";
+
+/** Pixels between columns (as in the stylesheet), and the least that a column should have. */
+const GAP = 10;
+const READABLE = 360;
+/** Characters of a branch's own text in its button's title. */
+const FIRST_WORDS = 120;
+
+export class Family {
+  readonly element = make("section", "acs-family");
+  readonly #bar = make("nav", "acs-bar");
+  readonly #row = make("div", "acs-row");
+  readonly #views = new Map<string, RunView>();
+  readonly #chips = new Map<string, HTMLButtonElement>();
+
+  constructor(signal: AbortSignal) {
+    const sized = new ResizeObserver(() => this.#fit());
+    sized.observe(this.#row);
+    signal.addEventListener("abort", () => sized.disconnect());
+    this.#bar.setAttribute("aria-label", "Branches");
+    this.#bar.hidden = true;
+    this.element.append(this.#bar, this.#row);
+  }
+
+  /** Put a run in its place; `fresh`: it has just been opened, and its reader wants to see it. */
+  add(state: State, view: RunView, fresh: boolean): void {
+    const { id } = view;
+    const before = [...this.#row.children].filter((one) => this.#descends(state, one, sourceOf(state, id))).at(-1);
+    if (before === undefined) this.#row.append(view.element);
+    else before.after(view.element);
+    view.element.dataset["run"] = id;
+    this.#views.set(id, view);
+    const chip = make("button", "acs-quiet acs-chip");
+    chip.type = "button";
+    chip.addEventListener("click", () => this.show(id));
+    this.#chips.set(id, chip);
+    this.#bar.append(chip);
+    const branched = this.#views.size > 1;
+    this.#bar.hidden = !branched;
+    this.element.classList.toggle("acs-branched", branched);
+    if (branched) for (const one of this.#views.values()) one.beside();
+    if (fresh && branched) this.#see(id);
+  }
+
+  /** Say how each stands. */
+  update(state: State): void {
+    for (const [id, chip] of this.#chips) {
+      const run = state.runs[id];
+      if (run === undefined) continue;
+      const words = leavingWords(state, id);
+      say(chip, words === "" ? branchName(state, id) : `${branchName(state, id).replace("branch ", "")} · ${words}`);
+      chip.dataset["outcome"] = run.outcome;
+      const hidden = this.#views.get(id)?.element.hidden === true;
+      chip.toggleAttribute("data-away", hidden);
+      chip.title = `${branchName(state, id)}, ${outcomeWords(run)}${hidden ? ", put away: click to show it" : ""}\n${firstWords(state, run)}`;
+      chip.setAttribute("aria-label", `${branchName(state, id)} ${words}, ${outcomeWords(run)}${hidden ? ", put away" : ""}`);
+    }
+  }
+
+  /** Bring a run into view and make it the current one. */
+  show(id: string): void {
+    const view = this.#views.get(id);
+    if (view === undefined) return;
+    view.element.hidden = false;
+    this.#chips.get(id)?.removeAttribute("data-away");
+    this.#see(id);
+  }
+
+  /** Put a branch away; its button in the bar brings it back. */
+  hide(id: string): void {
+    const chip = this.#chips.get(id);
+    const view = this.#views.get(id);
+    if (view === undefined || chip === undefined) return;
+    view.element.hidden = true;
+    chip.toggleAttribute("data-away", true);
+    chip.focus();
+  }
+
+  #see(id: string): void {
+    for (const [run, chip] of this.#chips) {
+      if (run === id) chip.setAttribute("aria-current", "true");
+      else chip.removeAttribute("aria-current");
+    }
+    // Sideways by hand: the column that stays in place covers what the browser takes for visible.
+    requestAnimationFrame(() => {
+      const element = this.#views.get(id)?.element;
+      const first = this.#row.firstElementChild;
+      if (element === undefined || first === null || element === first) return;
+      const covered = getComputedStyle(first).position === "sticky" ? first.getBoundingClientRect().width + GAP : 0;
+      const [row, box] = [this.#row.getBoundingClientRect(), element.getBoundingClientRect()];
+      if (box.left < row.left + covered - 1) this.#row.scrollLeft -= row.left + covered - box.left;
+      else if (box.right > row.right + 1) this.#row.scrollLeft += box.right - row.right;
+    });
+  }
+
+  /** Whole columns side by side, as many as can be read: none is cut at the row's end. */
+  #fit(): void {
+    const count = Math.max(1, Math.floor((this.#row.clientWidth + GAP) / (READABLE + GAP)));
+    this.#row.style.setProperty("--acs-columns", String(count));
+  }
+
+  #descends(state: State, element: Element, from: string | null): boolean {
+    const run = (element as HTMLElement).dataset["run"];
+    return run !== undefined && from !== null && road(state, run).includes(from);
+  }
+}
+
+/** What the model wrote first: branches from one place are told apart by it. */
+function firstWords(state: State, run: RunState): string {
+  const node = state.nodes[run.nodes[0] ?? ""];
+  if (node === undefined) return "";
+  const own = node.text.slice(node.tokens.slice(0, node.kept).join("").length);
+  return own.length > FIRST_WORDS ? `${own.slice(0, FIRST_WORDS)}…` : own;
+}

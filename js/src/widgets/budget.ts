@@ -1,0 +1,152 @@
+/**
+ * The budget meter: a bar, the figures, and a warning in words.
+ *
+ * All counts come from the kernel in one trait. A change of level is spoken; figures that move are not.
+ */
+import type { AnyModel, RenderProps } from "@anywidget/types";
+import { make, say } from "../parts/dom";
+
+interface Seen {
+  name: string;
+  month: string;
+  spent: number;
+  held: number;
+  limit: number | null;
+  left: number | null;
+  running: number;
+  projected: number;
+  rate: number;
+  level: "ok" | "warn" | "over";
+  warning: string;
+  session_spent: number;
+  session_limit: number | null;
+}
+
+const MARKS = { ok: "", warn: "▲ ", over: "■ " };
+const count = (value: number) => Math.round(value).toLocaleString("en-US");
+const tokens = (value: number) => `${count(value)} ${value === 1 ? "token" : "tokens"}`;
+
+/** What the trait holds, or nothing when it is not what it should be. */
+export function read(raw: unknown): Seen | null {
+  try {
+    const seen = JSON.parse(String(raw)) as Seen;
+    return typeof seen.spent === "number" && typeof seen.held === "number" ? seen : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The figures in the order they are shown: name, value, what it means. */
+export function figures(seen: Seen): [string, string, string][] {
+  const rows: [string, string, string][] = [
+    ["spent", tokens(seen.spent), "since the 1st (UTC)"],
+    ["held", tokens(seen.held), seen.running === 1 ? "1 running request" : `${count(seen.running)} running requests`],
+  ];
+  if (seen.limit !== null || seen.left !== null) {
+    const of = seen.limit === null ? "" : `of ${count(seen.limit)}`;
+    rows.push(["left", tokens(seen.left ?? 0), of]);
+  } else rows.push(["left", "no limit", "%acs budget --limit N"]);
+  rows.push(["rate", `${count(seen.rate)} / min`, "tokens, over the last 20 s"]);
+  rows.push(["month’s end", tokens(seen.projected), "at the month’s pace"]);
+  const limit = seen.session_limit === null ? "no limit" : `of ${count(seen.session_limit)}`;
+  rows.push(["this session", tokens(seen.session_spent), limit]);
+  return rows;
+}
+
+/** Widths of the spent and the held part of the bar, in percent of the whole. */
+export function shares(seen: Seen): [number, number] {
+  const whole = seen.limit ?? Math.max(seen.projected, seen.spent + seen.held, 1);
+  const spent = Math.min(1, seen.spent / Math.max(1, whole));
+  return [spent * 100, Math.min(1 - spent, seen.held / Math.max(1, whole)) * 100];
+}
+
+class View {
+  readonly element = make("section", "acs-budget");
+  readonly #head = make("div", "acs-budget-head");
+  readonly #name = make("span", "acs-budget-name");
+  readonly #warning = make("span", "acs-budget-warning");
+  readonly #bar = make("div", "acs-budget-bar");
+  readonly #spent = make("span", "acs-budget-spent");
+  readonly #held = make("span", "acs-budget-held");
+  readonly #list = make("dl", "acs-budget-figures");
+  readonly #spoken = make("span", "acs-budget-hidden");
+
+  constructor() {
+    this.element.setAttribute("aria-label", "Token budget");
+    this.#bar.setAttribute("role", "meter");
+    this.#bar.setAttribute("aria-valuemin", "0");
+    this.#bar.tabIndex = 0;
+    this.#spoken.setAttribute("role", "status");
+    this.#bar.append(this.#spent, this.#held);
+    this.#head.append(this.#name, this.#warning);
+    this.element.append(this.#head, this.#bar, this.#list, this.#spoken);
+  }
+
+  update(seen: Seen): void {
+    this.element.dataset.level = seen.level;
+    say(this.#name, `Tokens of ${seen.name}, ${seen.month}`);
+    say(this.#warning, seen.warning === "" ? "" : MARKS[seen.level] + seen.warning);
+    const [spent, held] = shares(seen);
+    this.#spent.style.width = `${spent}%`;
+    this.#held.style.width = `${held}%`;
+    this.#describe(seen);
+    figures(seen).forEach(([name, value, more], index) => {
+      const row = (this.#list.children[index] ?? this.#list.appendChild(figure())) as HTMLElement;
+      const [term, shown] = row.children as unknown as [HTMLElement, HTMLElement];
+      say(term, name);
+      say(shown.firstElementChild as HTMLElement, value);
+      say(shown.lastElementChild as HTMLElement, more);
+    });
+    say(this.#spoken, seen.level === "ok" ? "" : `Token budget: ${seen.warning}`);
+  }
+
+  #describe(seen: Seen): void {
+    const whole = seen.limit ?? Math.max(seen.projected, seen.spent + seen.held, 1);
+    const left = seen.limit === null ? "no limit" : `${tokens(seen.left ?? 0)} left of ${count(seen.limit)}`;
+    this.#bar.setAttribute("aria-valuemax", String(whole));
+    this.#bar.setAttribute("aria-valuenow", String(Math.min(whole, seen.spent + seen.held)));
+    this.#bar.setAttribute("aria-valuetext", `${tokens(seen.spent)} spent, ${count(seen.held)} held, ${left}`);
+    this.#bar.setAttribute("aria-label", seen.limit === null ? "Spent and held, of the month at its pace" : "Spent and held, of the limit");
+  }
+}
+
+function figure(): HTMLElement {
+  const row = make("div", "acs-budget-figure");
+  const shown = make("dd", "");
+  shown.append(make("b", ""), make("span", ""));
+  row.append(make("dt", ""), shown);
+  return row;
+}
+
+export default () => {
+  const views = new Map<AnyModel, number>();
+  const told = (model: AnyModel, more: number) => {
+    const before = views.get(model) ?? 0;
+    const now = before + more;
+    views.set(model, now);
+    if ((before === 0) === (now === 0)) return;
+    try {
+      model.send({ shown: now > 0 });
+    } catch {
+      // No kernel: there is nobody to tell.
+    }
+  };
+  return {
+    render({ model, el }: RenderProps) {
+      const view = new View();
+      const paint = () => {
+        const seen = read(model.get("seen"));
+        if (seen !== null) view.update(seen);
+      };
+      paint();
+      el.append(view.element);
+      model.on("change:seen", paint);
+      told(model, 1);
+      return () => {
+        model.off("change:seen", paint);
+        view.element.remove();
+        told(model, -1);
+      };
+    },
+  };
+};

@@ -1,0 +1,138 @@
+"""The budget meter while tokens stream, at its limit, without a kernel; in both themes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
+from tests.browser.test_cell import setup
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    from tests.support.servers import Running
+
+AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
+CELLS = (
+    "%acs budget --limit 2000",
+    "from acs_jupyter import BudgetMeter\nBudgetMeter()",
+    "%%acs -m scripted --max-tokens 600\n#scripted rate=150",
+    "%%acs -m scripted --max-tokens 1000\n#scripted tokens=1000",
+    "%%acs -m scripted --max-tokens 600\nnever sent",
+    "%%acs -m scripted --max-tokens 600 --budget 100\nnever sent either",
+    "frame = %acs budget\nframe",
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_meter_moves_warns_and_stays(
+    root: Path, browser: Browser, scripted_server: Running, theme: str
+) -> None:
+    ledger = f"\nos.environ['ACS_LEDGER'] = {str(root / f'{theme}.sqlite3')!r}"
+    first = setup(scripted_server).replace("\n%load", f"{ledger}\n%load")
+    write_notebook(root / f"budget-{theme}.ipynb", (first, *CELLS))
+    with lab(root, DARK if theme == "dark" else {}) as base:
+        page = browser.new_page(viewport={"width": 1100, "height": 900})
+        nb = Notebook(page, base, f"budget-{theme}.ipynb").open()
+        nb.run(0)
+        nb.run(1)
+        assert "has a limit of 2,000 tokens a month" in nb.printed(1)
+        nb.run(2)
+        meter = nb.output(2).locator(".acs-budget")
+        meter.wait_for()
+        assert told(meter) == "0 tokens spent, 0 held, 2,000 tokens left of 2,000"
+        nb.start(3)
+        seen = watch(page)
+        shoot(page, f"budget-running-{theme}")
+        nb.wait(3)
+        # It moved while the kernel's main thread was busy, and what was held went down as what was spent went up.
+        assert len(seen) >= 3
+        assert [spent for spent, _ in seen] == sorted(spent for spent, _ in seen)
+        assert len({spent + held for spent, held in seen if held}) == 1
+        assert any(0 < held < 600 for _, held in seen)
+        figures = meter.locator(".acs-budget-figure").all_inner_texts()
+        assert [text.split("\n")[0] for text in figures] == [
+            "spent", "held", "left", "rate", "month’s end", "this session",
+        ]  # fmt: skip
+        assert meter.get_attribute("data-level") == "ok"
+        nb.run(4)
+        page.wait_for_function("document.querySelector('.acs-budget').dataset.level === 'warn'")
+        assert "% of the limit is spent or held" in meter.locator(".acs-budget-warning").inner_text()
+        assert "% of the limit" in meter.get_by_role("status").text_content()
+        page.evaluate(AXE.read_text())
+        assert violations(page) == []
+        meter.get_by_role("meter").focus()
+        shoot(page, f"budget-warn-{theme}")
+        refused(nb)
+        text_and_frame(nb, theme)
+        saved(nb, theme)
+        page.close()
+
+
+def refused(nb: Notebook) -> None:
+    nb.run(5)
+    refusal = nb.output(5).inner_text()
+    assert refusal.startswith("budget_refused: The limit of ")
+    assert "Nothing was sent" in refusal
+    assert nb.output(5).locator(".acs-live").count() == 0
+    nb.run(6)
+    assert "The --budget of this cell leaves 100 of 100 tokens" in nb.output(6).inner_text()
+
+
+def text_and_frame(nb: Notebook, theme: str) -> None:
+    nb.run(7)
+    assert "by notebook" in nb.printed(7)
+    assert f"budget-{theme}.ipynb" in nb.printed(7)
+    assert nb.output(7).locator("table").count() == 1
+    nb.output(7).scroll_into_view_if_needed()
+    shoot(nb.page, f"budget-text-{theme}")
+
+
+def saved(nb: Notebook, theme: str) -> None:
+    nb.save()
+    nb.end_kernels()
+    nb.page.goto("about:blank")
+    nb.open()
+    line = nb.output(2).locator(".acs-budget-beside")
+    line.wait_for(state="visible")
+    assert "tokens spent in" in line.inner_text()
+    assert "of 2,000 left" in line.inner_text()
+    assert "model not found" not in nb.output(2).inner_text()
+    shoot(nb.page, f"budget-saved-{theme}")
+
+
+def told(meter: Any) -> str:
+    return str(meter.get_by_role("meter").get_attribute("aria-valuetext"))
+
+
+def watch(page: Page) -> list[tuple[int, int]]:
+    """What the meter says, each time it says something new, until nothing is held any more."""
+    seen: list[list[int]] = page.evaluate(
+        """() => new Promise(done => {
+          const bar = document.querySelector(".acs-budget-bar"), seen = [], began = performance.now();
+          const read = () => {
+            const [spent, held] = bar.getAttribute("aria-valuetext").replaceAll(",", "").match(/\\d+/g).map(Number);
+            const last = seen.at(-1);
+            if (!last || last[0] !== spent || last[1] !== held) seen.push([spent, held]);
+            if ((seen.length > 4 && held < 300) || performance.now() - began > 20000) done(seen);
+            else setTimeout(read, 30);
+          };
+          read();
+        })"""
+    )
+    return [(spent, held) for spent, held in seen]
+
+
+def violations(page: Page) -> list[Any]:
+    found: list[Any] = page.evaluate(
+        """async () => {
+          const root = document.querySelector(".acs-budget");
+          const { violations } = await axe.run(root, { resultTypes: ["violations"] });
+          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
+        }"""
+    )
+    return found

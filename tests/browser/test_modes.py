@@ -1,0 +1,61 @@
+"""Stop, the background and going on, in JupyterLab, on the installed ipykernel and on ipykernel 6."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.labkit import IPYKERNEL_6, Notebook, shoot
+from tests.browser.test_cell import SCRIPT, setup
+from tests.support.servers import Running
+
+Open = Callable[..., Notebook]
+ENDLESS = f"{SCRIPT}tokens=30000 rate=100 alternatives=3\nOnce"
+
+
+@pytest.mark.parametrize("kernel", ["python3", "ipykernel6"])
+def test_stop_in_every_mode_and_going_on(
+    notebook: Open, page: Page, scripted_server: Running, kernel: str
+) -> None:
+    if kernel == "ipykernel6" and not IPYKERNEL_6:
+        pytest.skip("IPYKERNEL_6 names no folder; bash tests/run makes one")
+    nb = notebook(
+        setup(scripted_server) + "\nimport ipykernel; print(ipykernel.version_info[0])",
+        f"%%acs --bg --max-tokens 30000 -o a\n{ENDLESS}",
+        "%%acs --in a -o b\n and on",
+        "%%acs --in a -o b",
+        "import json\nsent = b.prompt == a.prompt + a.text\n"
+        "print(json.dumps([a.outcome, b.outcome, len(a.tokens), len(b.tokens), sent, a.session is b.session]))",
+        kernel=kernel,
+    )
+
+    def ended(index: int, outcome: str) -> None:
+        nb.output(index).locator(f".acs-run[data-outcome={outcome}]").wait_for(timeout=10_000)
+
+    nb.run(0)
+    assert (nb.printed(0).strip() == "6") == (kernel == "ipykernel6")
+    nb.run(1)  # it returns at once, and streams on while the kernel is free
+    tokens = nb.output(1).locator(".acs-t")
+    tokens.nth(20).wait_for()
+    nb.run(2)
+    (error,) = [o for o in nb.outputs(2) if o["output_type"] == "error"]
+    assert len(error["traceback"]) == 1
+    assert "a is still running" in error["traceback"][0]
+    tokens.nth(60).wait_for()
+    nb.output(1).get_by_role("button", name="Stop").click()
+    ended(1, "stopped")
+    nb.start(3)  # this one blocks the kernel
+    nb.output(3).locator(".acs-t").nth(30).wait_for()
+    nb.output(3).get_by_role("button", name="Stop").click()
+    ended(3, "stopped")
+    nb.wait(3)
+    (error,) = [o for o in nb.outputs(3) if o["output_type"] == "error"]
+    assert (error["ename"], len(error["traceback"])) == ("KeyboardInterrupt", 1)
+    nb.run(4)
+    a, b, first, second, sent, same = json.loads(nb.printed(4))
+    assert (a, b, sent, same) == ("stopped", "stopped", True, True)
+    assert (tokens.count(), nb.output(3).locator(".acs-t").count()) == (first, second)
+    shoot(page, f"modes-{kernel}")

@@ -1,0 +1,415 @@
+"""The pure parts of a rollout: plan and keys, items, flow, answers, packed results."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import random
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import h11
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acs_jupyter.errors import InvalidRequest
+from acs_jupyter.exchange import Exchange
+from acs_jupyter.rollouts.answer import Body, BrokenAnswer, Head
+from acs_jupyter.rollouts.flow import MINUTE, End, Flow, Limits
+from acs_jupyter.rollouts.items import items_of
+from acs_jupyter.rollouts.outcomes import bound, results_of
+from acs_jupyter.rollouts.packed import from_bytes, packed, restore, to_bytes
+from acs_jupyter.rollouts.plan import Plan, content_key, differences, make_plan, prompt_digest, variant_digest
+from acs_jupyter.session import Session
+from tests.support.player import DONE, frames
+
+FEW = settings(max_examples=60, deadline=None)
+
+
+# Plan
+
+
+def plan(**fields: Any) -> Plan:
+    options = {name: fields.pop(name) for name in ("models", "seeds", "grid") if name in fields}
+    return make_plan(fields, default_model="m", **options)
+
+
+def test_a_plan_is_every_combination_of_models_grid_and_seeds() -> None:
+    made = plan(
+        models=["a", "b"], seeds=range(2), grid={"temperature": [0.5, 1.0], "top_p": [0.9]}, max_tokens=4
+    )
+    assert len(made.variants) == 8
+    assert made.variants[1].fields == {"max_tokens": 4, "temperature": 0.5, "top_p": 0.9, "seed": 1}
+    assert made.variants[1].varied == {"temperature": 0.5, "top_p": 0.9, "seed": 1}
+    assert Plan.restored(json.loads(json.dumps(made.described()))) == made
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"seeds": 5}, "such as range(5)"),
+        ({"seeds": [1], "seed": 2}, "both given"),
+        ({"seeds": [1, 1]}, "same value twice"),
+        ({"grid": {"temprature": [1]}}, "Did you mean temperature"),
+        ({"grid": {"top_p": []}}, "empty"),
+        ({"grid": {"top_p": 1}}, "list of values"),
+        ({"grid": {"top_p": [0.5]}, "top_p": 1.0}, "given twice"),
+        ({"grid": {"model": ["a"]}}, "models="),
+        ({"grid": {"top_p": [0.5, 7]}}, "top_p=7"),
+        ({"n": 3}, "max_tokens must be set"),
+        ({"models": []}, "models=[]"),
+        ({"stream": True}, "no field 'stream'"),
+    ],
+)
+def test_a_bad_plan_is_told_in_one_line(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidRequest, match=r".") as caught:
+        plan(**options)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_difference_is_told_by_field() -> None:
+    before, now = plan(temperature=0.7, max_tokens=4), plan(temperature=0.9, max_tokens=4, models=["m", "k"])
+    assert differences(before, before) == []
+    assert differences(before, now) == ['models: "m" -> "m", "k"', "temperature: 0.7 -> 0.9"]
+    assert differences(before, plan(max_tokens=4)) == ["temperature: 0.7 -> not sent"]
+
+
+@FEW
+@given(
+    st.lists(st.tuples(st.text(), st.floats(0, 2), st.integers(0, 9)), min_size=2, max_size=6, unique=True)
+)
+def test_keys_tell_all_contents_apart_and_nothing_else(rows: list[tuple[str, float, int]]) -> None:
+    def key(text: str, temperature: float, twin: int) -> bytes:
+        one = {"max_tokens": 3, "temperature": temperature}
+        other = dict(reversed(one.items()))  # the order of fields is no content
+        digests = [variant_digest(make_plan(f, default_model="m").variants[0]) for f in (one, other)]
+        assert digests[0] == digests[1]
+        return content_key(digests[0], prompt_digest(text), twin)
+
+    usable = [row for row in rows if row[0].isprintable()]
+    assert len({key(*row) for row in usable}) == len({(t, float(f), n) for t, f, n in usable})
+
+
+# Items
+
+
+def test_items_come_from_lists_series_frames_mappings_generators_and_lines(tmp_path: Path) -> None:
+    assert [i.prompt for i in items_of(["a", [1, 2], (3,)])] == ["a", [1, 2], [3]]
+    assert [i.prompt for i in items_of(x for x in "ab")] == ["a", "b"]
+    named = pd.Series(["a"], index=["x"])
+    assert [tuple(i) for i in items_of(named)] == [("a", '{"row":"x"}')]
+    frame = pd.DataFrame(
+        {"text": ["a\n", " b"], "k": [1, 2], "when": pd.to_datetime(["2026-01-01", "2026-01-02"])}
+    )
+    found = list(items_of(frame, "text"))
+    assert [i.prompt for i in found] == ["a\n", " b"]
+    assert json.loads(found[0].meta) == {"k": 1, "when": "2026-01-01T00:00:00"}
+    lines = tmp_path / "x.jsonl"
+    lines.write_text('{"prompt": "a", "k": [1]}\n\n"b"\n')
+    assert [tuple(i) for i in items_of(lines)] == [("a", '{"k":[1]}'), ("b", "{}")]
+    assert [i.prompt for i in items_of(str(lines))] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("one prompt", "put it into a list"),
+        (["a", None], "Item 1"),
+        ([["a", "b"]], "Item 0"),
+        ([[]], "empty"),
+        ([{"text": "a"}], "no 'prompt'"),
+        (pd.DataFrame({"promt": ["a"]}), "Did you mean promt"),
+        (pd.Series(["a", float("nan")]), "Row 1"),
+        ({"a": 1}, "not dict"),
+        (5, "not int"),
+        (Path("nowhere.jsonl"), "cannot be read"),
+    ],
+)
+def test_what_is_no_prompt_is_told_with_its_place(source: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        list(items_of(source))
+    assert told in str(caught.value)
+
+
+def test_a_broken_line_is_told_by_its_number(tmp_path: Path) -> None:
+    lines = tmp_path / "x.jsonl"
+    lines.write_text('"a"\n{"prompt": \n')
+    with pytest.raises(InvalidRequest, match=r"x\.jsonl, line 2, is not JSON"):
+        list(items_of(lines))
+
+
+# Flow
+
+
+class World:
+    """A server and a queue on an imagined clock. ``answer`` draws the end of each request."""
+
+    def __init__(self, flow: Flow, work: list[str], answer: Any) -> None:
+        self.flow, self.answer = flow, answer
+        self.queues = {
+            model: deque((i, 1) for i, m in enumerate(work) if m == model) for model in flow.models
+        }
+        self.running: list[tuple[float, int, str, int, float]] = []
+        self.later: list[tuple[float, str, int, int]] = []
+        self.starts: list[float] = []
+        self.ends: dict[int, str] = {}
+        self.most: dict[str | None, int] = dict.fromkeys([None, *flow.models], 0)
+        self.now = 0.0
+
+    def run(self) -> None:
+        for _ in range(100_000):
+            delay = self._start()
+            nexts = [x[0][0] for x in (self.running, self.later) if x] + [self.now + delay]
+            self.now = min(nexts)
+            if math.isinf(self.now):
+                return
+            while self.later and self.later[0][0] <= self.now:
+                _, model, item, attempt = heapq.heappop(self.later)
+                self.queues[model].append((item, attempt))
+            while self.running and self.running[0][0] <= self.now:
+                self._end(*heapq.heappop(self.running)[1:])
+        raise AssertionError("it does not end")
+
+    def _start(self) -> float:
+        delay = math.inf
+        for model, queue in self.queues.items():
+            while queue:
+                wait = self.flow.wait(model, self.now)
+                if wait > 0:
+                    delay = min(delay, wait)
+                    break
+                item, attempt = queue.popleft()
+                self.flow.started(model, self.now)
+                self.starts.append(self.now)
+                heapq.heappush(self.running, (self.now + 0.1 + item % 7, item, model, attempt, self.now))
+                for name, window in ((None, self.flow.key), (model, self.flow.models[model])):
+                    self.most[name] = max(self.most[name], window.in_flight)
+        return delay
+
+    def _end(self, item: int, model: str, attempt: int, started: float) -> None:
+        verdict = self.flow.ended(model, started, self.now, self.answer(), attempt)
+        if verdict.kind == "again":
+            heapq.heappush(self.later, (self.now + verdict.delay, model, item, attempt + 1))
+        elif verdict.kind != "stop":
+            self.ends[item] = verdict.kind
+
+
+ENDS = [
+    End(),
+    End("rate_limited", 429, True, 3.0),
+    End("queue_full", 429, True, None),
+    End("upstream_server_error", 502, True, None),
+    End("circuit_open", 503, True, 60.0),
+    End("upstream_deadline", 504, False),
+    End("invalid_request", 400, False),
+    End("interrupted", None, False, None, True, True),
+    End("connection_failed", None, True),
+]
+
+
+@FEW
+@given(st.integers(0, 2**32), st.integers(1, 20), st.integers(3, 40), st.floats(0, 0.9))
+def test_limits_hold_whatever_the_server_does_and_the_run_ends(
+    seed: int, wide: int, starts: int, bad: float
+) -> None:
+    draw = random.Random(seed)
+    flow = Flow(Limits(wide, starts, {"b": 2}), ["a", "b"])
+    work = [draw.choice("ab") for _ in range(60)]
+    world = World(flow, work, lambda: draw.choice(ENDS) if draw.random() < bad else ENDS[0])
+    world.run()
+    assert world.most[None] <= wide
+    assert world.most["b"] <= 2
+    for first, last in zip(world.starts, world.starts[starts:], strict=False):
+        assert last - first > 60
+    assert flow.stopped == "failures" or len(world.ends) == len(work)
+    assert flow.key.in_flight == 0
+    assert not flow.stopped or math.isinf(flow.wait("a", world.now + 1e6))
+
+
+def test_a_full_server_halves_what_is_in_flight_once_and_successes_bring_it_back() -> None:
+    flow = Flow(Limits(16, 0), ["a"])
+    for _ in range(16):
+        flow.started("a", 0.0)
+    for _ in range(16):
+        flow.ended("a", 0.0, 1.0, End("queue_full", 429, True, 2.0))
+    assert flow.key.size == 8
+    assert flow.wait("a", 1.0) == 2.0
+    for _ in range(200):
+        flow.started("a", 4.0)
+        flow.ended("a", 4.0, 5.0, End())
+    assert flow.key.size == 16
+
+
+def test_a_pause_of_one_model_is_not_one_of_the_other() -> None:
+    flow = Flow(Limits(), ["a", "b"])
+    flow.started("a", 0.0)
+    assert flow.ended("a", 0.0, 1.0, End("circuit_open", 503, True, 60.0)).delay == 60.0
+    assert flow.wait("a", 2.0) == 59.0
+    assert flow.wait("b", 2.0) == 0.0
+    flow.started("b", 2.0)
+    flow.ended("b", 2.0, 3.0, End("rate_limited", 429, True, 30.0))
+    assert flow.wait("b", 4.0) == 29.0
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (End("budget_exceeded", 429), "budget"),
+        (End("invalid_api_key", 401), "refused"),
+        (End("scope_denied", 403), "refused"),
+    ],
+)
+def test_what_every_request_would_get_stops_the_run(end: End, reason: str) -> None:
+    flow = Flow(Limits(), ["a"])
+    flow.started("a", 0.0)
+    assert flow.ended("a", 0.0, 1.0, end).kind == "stop"
+    assert flow.stopped == reason
+
+
+def test_a_server_that_only_fails_is_probed_and_then_left() -> None:
+    world = World(Flow(Limits(), ["a"]), ["a"] * 100, lambda: End("connection_failed", None, True))
+    world.run()
+    assert world.flow.stopped == "failures"
+    assert len(world.starts) == 24
+    assert world.now > 60  # not before it had a minute to come back
+
+
+def test_starts_of_the_process_before_count() -> None:
+    flow = Flow(Limits(starts=3), ["a"], earlier=[0.0, 1.0, 2.0])
+    assert flow.wait("a", 5.0) == pytest.approx(MINUTE - 5.0)
+
+
+def test_an_answer_that_may_have_run_is_never_sent_again() -> None:
+    for end in (
+        End("interrupted", None, True, None, True),
+        End("connection_failed", None, True, None, False, True),
+    ):
+        flow = Flow(Limits(), ["a"])
+        flow.started("a", 0.0)
+        assert flow.ended("a", 0.0, 1.0, end).kind == "failed"
+
+
+# Answers
+
+
+BODY = b"data: {}\n\n" * 3
+CHUNKED = b"a\r\ndata: {}\n\n\r\n14;x=y\r\ndata: {}\n\ndata: {}\n\n\r\n0\r\nx-trailer: 1\r\n\r\n"
+
+
+@FEW
+@given(st.lists(st.integers(0, 200), max_size=12), st.sampled_from(["chunked", "length", "close"]))
+def test_any_slicing_of_an_answer_reads_as_h11_reads_it(cuts: list[int], framing: str) -> None:
+    head = {
+        "chunked": b"Transfer-Encoding: chunked",
+        "length": b"Content-Length: %d" % len(BODY),
+        "close": b"Connection: close",
+    }[framing]
+    raw = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nX-Two: a\r\nx-two:  b \r\n" + head + b"\r\n\r\n"
+    raw += CHUNKED if framing == "chunked" else BODY
+    places = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    pieces = [raw[a:b] for a, b in pairwise(places)]
+    top, body, found = Head(), None, b""
+    for piece in pieces:
+        data = piece
+        if body is None:
+            top.feed(piece)
+            if not top.whole:
+                continue
+            body, data = Body(top.headers, top.status), top.rest
+        found += body.feed(data) if data else b""
+    assert body is not None
+    assert body.whole == (framing != "close")
+    body.close()
+    assert (top.status, found, body.whole, body.rest) == (200, BODY, True, b"")
+    assert top.headers["x-two"] == "a, b"
+    theirs = h11.Connection(h11.CLIENT)
+    theirs.send(h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]))
+    theirs.send(h11.EndOfMessage())
+    theirs.receive_data(raw)
+    theirs.receive_data(b"")
+    events = []
+    while not isinstance(events[-1] if events else None, h11.EndOfMessage):
+        events.append(theirs.next_event())
+    assert b"".join(bytes(e.data) for e in events if isinstance(e, h11.Data)) == found
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/2 200\r\n\r\n",
+        b"<html>\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabcde\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcde\r\n",
+        b"x" * 70_000,
+    ],
+)
+def test_what_is_no_answer_is_refused(raw: bytes) -> None:
+    def read() -> None:
+        head = Head()
+        head.feed(raw)
+        Body(head.headers, head.status).feed(head.rest)
+
+    with pytest.raises(BrokenAnswer):
+        read()
+
+
+def test_an_answer_that_is_cut_does_not_end() -> None:
+    for headers in ({"transfer-encoding": "chunked"}, {"content-length": "9"}):
+        body = Body(headers, 200)
+        body.feed(b"3\r\nab")
+        with pytest.raises(BrokenAnswer, match="in the middle"):
+            body.close()
+
+
+# Results
+
+
+def carried(prompt: Any, pieces: list[bytes], **fields: Any) -> tuple[Exchange, Session]:
+    request = plan(max_tokens=8, **fields).variants[0].request(prompt)
+    exchange, session = Exchange(request, run="r"), Session()
+    session.apply(exchange.open())
+    exchange.begin()
+    session.apply(exchange.head(200, {"content-type": "text/event-stream", "x-request-id": "q"}))
+    for piece in pieces:
+        session.apply(exchange.feed(piece))
+    session.apply(exchange.end())
+    return exchange, session
+
+
+def test_a_result_comes_back_as_it_was() -> None:
+    exchange, session = carried("pro\nmpt", [*frames([" a", "\u2028b", ""]), DONE])
+    result = from_bytes(to_bytes(packed(session, "r")))
+    back = restore(result, exchange.request)
+    before, after = session.state(), back.state()
+    for state in (before, after):
+        state["runs"]["r"]["first_token_at"] = state["runs"]["r"]["closed_at"] = None
+    assert after == before
+
+
+def test_a_batch_is_dealt_out_and_what_was_finished_stays_done() -> None:
+    pieces = [*frames(["x", "y"], index=0), *frames(["z"], finish=None, index=1)]
+    exchange, session = carried(["a", "b"], pieces)
+    first, second = results_of(exchange, session, 2)
+    assert (first.outcome, first.error, first.choices[0].text) == ("done", None, "xy")
+    assert (second.outcome, second.choices[0].text) == ("interrupted", "z")
+    assert (first.prompt_tokens, first.completion_tokens) == (3, 2)
+    assert (second.prompt_tokens, second.completion_tokens) == (3, 1)
+    assert exchange.usage is not None
+    assert exchange.usage.prompt_tokens == 6
+
+
+def test_the_worst_case_counts_bytes_and_every_choice() -> None:
+    assert bound(plan(max_tokens=10, n=3).variants[0].request("é")) == 2 + 1 + 30
+    assert bound(plan(max_tokens=10).variants[0].request([[1, 2], [3]])) == 3 + 20
+    assert bound(plan().variants[0].request([1])) == 1 + 32_000
