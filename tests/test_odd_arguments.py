@@ -45,7 +45,7 @@ def test_texts_and_numbers_of_other_kinds_are_sent_as_plain_ones(api: Sync) -> N
     ("fields", "words"),
     [
         ({"max_tokens": 10**5000}, ["max_tokens", "out of every range"]),
-        ({"temperature": 10**400}, ["temperature", "out of every range"]),
+        ({"temperature": 10**400}, ["temperature", "out of range"]),
         ({"stream": True, "stream_options": {1: 2}}, ["stream_options", "names are texts"]),
         ({"stream": True, "stream_options": {"a\ud800": True}}, ["stream_options", "lone surrogate"]),
         ({"foo\ud800": 1}, ["Unknown field 'foo<U+D800>'"]),
