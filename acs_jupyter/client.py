@@ -40,6 +40,10 @@ class Client(Connection):
         self._http = made(httpx.Client, self._options())
         self.jobs = Jobs(self)
 
+    @property
+    def _closed(self) -> bool:
+        return self._http.is_closed
+
     def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
     ) -> Completion:
@@ -80,7 +84,7 @@ class Client(Connection):
 
     def models(self) -> list[Model]:
         """The models the server offers, with their limits."""
-        self._check_open(self._http.is_closed)
+        self._check_open()
         try:
             response: Reached = self._http.get(f"{self.base_url}/models")
         except LOST as error:
@@ -90,7 +94,7 @@ class Client(Connection):
     def status(self, model: str) -> ModelStatus:
         """Whether a model is warm, and if not how its start goes."""
         url = self._status_url(model)
-        self._check_open(self._http.is_closed)
+        self._check_open()
         try:
             response: Reached = self._http.get(url)
         except LOST as error:
@@ -103,7 +107,7 @@ class Client(Connection):
         Closing the iterator closes the socket and ends the run as stopped. Errors end the run and are left in
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
-        self._check_open(self._http.is_closed)
+        self._check_open()
         self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
@@ -154,6 +158,10 @@ class AsyncClient(Connection):
         self._http = made(httpx.AsyncClient, self._options())
         self.jobs = AsyncJobs(self)
 
+    @property
+    def _closed(self) -> bool:
+        return self._http.is_closed
+
     async def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
     ) -> Completion:
@@ -195,7 +203,7 @@ class AsyncClient(Connection):
 
     async def models(self) -> list[Model]:
         """The models the server offers, with their limits."""
-        self._check_open(self._http.is_closed)
+        self._check_open()
         try:
             response: Reached = await self._http.get(f"{self.base_url}/models")
         except LOST as error:
@@ -205,7 +213,7 @@ class AsyncClient(Connection):
     async def status(self, model: str) -> ModelStatus:
         """See :meth:`Client.status`."""
         url = self._status_url(model)
-        self._check_open(self._http.is_closed)
+        self._check_open()
         try:
             response: Reached = await self._http.get(url)
         except LOST as error:
@@ -214,7 +222,7 @@ class AsyncClient(Connection):
 
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
-        self._check_open(self._http.is_closed)
+        self._check_open()
         self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())

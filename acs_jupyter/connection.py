@@ -229,8 +229,13 @@ class Connection:
         else:
             self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
 
-    def _check_open(self, closed: bool) -> None:
-        if closed:
+    @property
+    def _closed(self) -> bool:
+        """Whether the client was closed; each kind of client knows."""
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        if self._closed:
             raise ClientClosed("The client is closed.")
 
     def _reason(self, problem: Exception) -> str:

@@ -222,7 +222,7 @@ class Jobs(_Board):
 
     def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
-        self._connection._check_open(http.is_closed)
+        self._connection._check_open()
         while True:
             self._say(flow)
             if flow.delay:
@@ -308,7 +308,7 @@ class AsyncJobs(_Board):
 
     async def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
-        self._connection._check_open(http.is_closed)
+        self._connection._check_open()
         while True:
             self._say(flow)
             if flow.delay:
