@@ -17,6 +17,9 @@ from tests.support.servers import Running, serving
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
+SCORING = "from acs_jupyter import choose"
+
+
 def blocks(kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", README, re.DOTALL)
 
@@ -32,7 +35,7 @@ def test_the_python_examples_run_in_their_order(
 ) -> None:
     monkeypatch.setenv("ACS_API_BASE", server.base)
     monkeypatch.setenv("ACS_API_KEY", server.key)
-    elsewhere = ("%", "from acs_jupyter import BudgetMeter", "from acs_jupyter import rollout")
+    elsewhere = ("%", "from acs_jupyter import BudgetMeter", "from acs_jupyter import rollout", SCORING)
     examples = [block for block in blocks("python") if not block.startswith(elsewhere)]
     names: dict[str, Any] = {}
     for example in examples:
@@ -43,6 +46,20 @@ def test_the_python_examples_run_in_their_order(
     assert len(names["frame"]) == 8
     assert names["completion"].usage.completion_tokens == 40
     assert names["answer"].choices[0].text in capsys.readouterr().out
+
+
+def test_the_example_of_scoring_runs(
+    smollm_server: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ACS_API_BASE", smollm_server.base)
+    monkeypatch.setenv("ACS_API_KEY", smollm_server.key)
+    monkeypatch.chdir(tmp_path)
+    [example] = [block for block in blocks("python") if block.startswith(SCORING)]
+    names: dict[str, Any] = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert names["one"].text == "The quick brown fox jumps over the lazy dog."
+    assert names["after"].of(" Paris").rank == 1
+    assert (tmp_path / "france.npz").exists()
 
 
 def test_the_curl_example_runs(server: Running) -> None:
