@@ -14,14 +14,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from .folder import mark, new_salt, private, setting
 from .job_entry import Entry
+from .transactions import transaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,16 +145,8 @@ class Journal:
             )
             self._db.execute("DELETE FROM jobs WHERE changed < ?", (now - ROW_KEPT,))
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._db)
 
 
 def _newest_first(row: Row) -> tuple[float, int]:

@@ -529,3 +529,52 @@ def test_importing_and_making_a_client_opens_nothing(own_ledger: Path) -> None:
     with Client(BASE, KEY) as client:
         assert client.meter is not None
     assert not own_ledger.exists()
+
+
+def test_an_interrupt_leaves_no_transaction_open(tmp_path: Path) -> None:
+    """One that comes while another process holds the file is raised just after the begin has succeeded."""
+    code = """
+import os, signal, sqlite3, threading
+from acs_jupyter.ledger import ledger
+book = ledger()
+other = sqlite3.connect(os.environ["ACS_LEDGER"], isolation_level=None, check_same_thread=False)
+caught = 0
+for _ in range(8):
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.2, other.execute, ("COMMIT",)).start()
+    try:
+        with book.store.writing():
+            threading.Event().wait(0.3)
+    except KeyboardInterrupt:
+        caught += 1
+    with book.store.writing() as db:
+        db.execute("SELECT 1")
+other.execute("BEGIN IMMEDIATE")
+print(caught)
+"""
+    environment = {**os.environ, "ACS_LEDGER": str(tmp_path / "l.sqlite3")}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout.strip(), ran.stderr) == ("8", "")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "completion", "request_id"),
+    [(2**70, 1, "r"), (2**63, 2**63, "r"), (-50_000, 2, "r"), (1, 1, "half \ud800")],
+)
+def test_what_no_file_can_take_jams_nothing(prompt: int, completion: int, request_id: str) -> None:
+    meter = KeyMeter(Secret(KEY), "http://127.0.0.1:1/v1")
+    request = build_request({"prompt": "x", "max_tokens": 4})
+    ticket = meter.reserve(request, "run")
+    ticket.facts["request_id"] = request_id
+    meter.settle(ticket, prompt, completion, "usage")
+    again = meter.reserve(request, "another")
+    meter.settle(again, 2, 3, "usage")
+    first, second = report.entries(ledger())
+    assert (second["prompt_tokens"], second["completion_tokens"], second["state"]) == (2, 3, "settled")
+    assert first["state"] == "settled"
+    assert first["prompt_tokens"] >= 0
+    assert first["prompt_tokens"] == min(max(prompt, 0), 10**15)

@@ -17,6 +17,7 @@ import pytest
 
 from acs_jupyter import AsyncClient, Client, Rollout, rollout, rollout_async
 from acs_jupyter.errors import BudgetRefused, InvalidRequest
+from acs_jupyter.ledger import ledger
 from acs_jupyter.local.desk import Limits
 from acs_jupyter.rollouts.driver import Stats
 from acs_jupyter.rollouts.lines import batch_client
@@ -529,3 +530,24 @@ def test_a_file_without_a_name_is_named_after_the_plan(client: Client) -> None:
     assert run(client, into=None).path == first.path
     assert run(client, into=None, max_tokens=5).path != first.path
     assert time.time() - first.path.stat().st_mtime < 600
+
+
+def test_a_link_to_a_journal_is_the_same_journal(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "b.db").symlink_to(tmp_path / "a.db")
+    slow = ["#scripted rate=5\nslow", *WORDS[:2]]
+    first = run(client, slow, into="a.db", bg=True, max_tokens=40)
+    with pytest.raises(InvalidRequest, match="is being written by"):
+        run(client, slow, into="b.db", max_tokens=40)
+    first.stop(drop=True)
+    first.wait()
+    assert (
+        run(client, slow[1:] and slow, into="b.db", max_tokens=40, seeds=None).path.resolve()
+        == tmp_path / "a.db"
+    )
+
+
+def test_a_scope_around_a_rollout_limits_it(client: Client) -> None:
+    with ledger().scope("cell", "around", 30) as scope:
+        made = run(client, WORDS, max_tokens=5)
+        assert 0 < scope.spent <= 30
+    assert made.outcome == "budget"

@@ -25,7 +25,19 @@ from ..processes import this_process
 from ..secret import Secret
 from . import place
 from .refusal import Account, check, exhausted
-from .rows import RESOLVED, TICKET, End, Origin, Ticket, accounts_of, add, end_entry, known_job, ticket_of
+from .rows import (
+    RESOLVED,
+    TICKET,
+    End,
+    Origin,
+    Ticket,
+    accounts_of,
+    add,
+    end_entry,
+    known_job,
+    ticket_of,
+    writable,
+)
 from .store import CannotWrite, Store
 from .terms import Worst, guessed_prompt, month_of, shown_key
 
@@ -161,7 +173,7 @@ class Ledger:
         """
         with self._lock:
             self.open.pop(ticket.entry, None)
-            self._late.append((ticket.entry, End(prompt, completion, source, ticket.facts)))
+            self._late.append((ticket.entry, writable(End(prompt, completion, source, ticket.facts))))
         try:
             self._write_late()
         except LedgerFailed as problem:

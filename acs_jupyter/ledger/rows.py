@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from .refusal import Account
 from .store import Store
+from .terms import ENDLESS
 
 RESOLVED = "resolved"
 """The source of an entry that was settled by hand, by guess."""
@@ -65,6 +66,19 @@ class End:
     def state(self) -> str:
         """``settled`` when something was used."""
         return "settled" if self.source and self.prompt + self.completion else "released"
+
+
+def writable(end: End) -> End:
+    """The same as far as the file can take it: one row that it cannot would keep all that follow from being written.
+
+    What a server says is not believed beyond any limit, below nothing, or in half characters.
+    """
+    prompt, completion = (max(0, min(ENDLESS, int(count))) for count in (end.prompt, end.completion))
+    facts = {
+        name: None if fact is None else str(fact).encode("utf-8", "replace").decode()
+        for name, fact in end.facts.items()
+    }
+    return End(prompt, completion, end.source, facts)
 
 
 def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:

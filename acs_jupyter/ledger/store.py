@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LedgerFailed
+from ..transactions import transaction
 from .place import MEMORY
 
 BUSY_SECONDS = 15.0
@@ -42,18 +43,10 @@ class Store:
         """One transaction that holds the file's write lock from its begin: all of it happens, or nothing."""
         with self._here() as db:
             try:
-                db.execute("BEGIN IMMEDIATE")
+                with transaction(db):
+                    yield db
             except sqlite3.Error as problem:
                 raise _failed(self.where, problem) from None
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException as problem:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                if isinstance(problem, sqlite3.Error):
-                    raise _failed(self.where, problem) from None
-                raise
 
     def named(self, query: str, **values: Any) -> list[Any]:
         """All rows of a query with named values."""
@@ -133,8 +126,7 @@ def _failed(where: str, problem: sqlite3.Error) -> LedgerFailed:
 def _grow(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA user_version").fetchone()[0] == len(STEPS):
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version > len(STEPS):
             raise LedgerFailed(
@@ -144,10 +136,6 @@ def _grow(db: sqlite3.Connection) -> None:
         for step in STEPS[version:]:
             step(db)
         db.execute(f"PRAGMA user_version = {len(STEPS)}")
-        db.execute("COMMIT")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
 
 
 def s0001_start(db: sqlite3.Connection) -> None:

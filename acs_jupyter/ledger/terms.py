@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from ..wire import MAX_OUTPUT_WORK, CompletionRequest
 
-_ENDLESS = 10**15
+ENDLESS = 10**15
 """More than any limit, and small enough for SQLite to add up: an unchecked request may ask for anything."""
 _SHAPE = re.compile(r"(acs-bm-[0-9a-f]{8})-[A-Za-z0-9_-]{16,}")
 
@@ -47,7 +47,7 @@ def worst_case(request: CompletionRequest) -> Worst:
     each = request.max_tokens
     if isinstance(each, bool) or not isinstance(each, int):
         return Worst(prompt, MAX_OUTPUT_WORK, exact)
-    return Worst(prompt, min(max(0, each) * request.choice_count, _ENDLESS), exact)
+    return Worst(prompt, min(max(0, each) * request.choice_count, ENDLESS), exact)
 
 
 def guessed_prompt(worst: Worst) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import sqlite3
 import sys
@@ -204,7 +205,8 @@ class Rollout:
     def start(self, bar: Bar | None, *, alone: bool) -> None:
         """Run on a thread of its own; ``alone``: nobody waits, so the bar moves by itself."""
         self._bar = bar
-        threading.Thread(target=self._serve, args=(alone,), name="acs-rollout", daemon=True).start()
+        here = contextvars.copy_context()  # scopes of a budget that the caller is in hold there too
+        threading.Thread(target=here.run, args=(self._serve, alone), name="acs-rollout", daemon=True).start()
 
     def _serve(self, alone: bool) -> None:
         try:

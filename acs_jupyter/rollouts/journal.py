@@ -11,7 +11,8 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidRequest
+from ..transactions import transaction
 from .items import Item
 from .lock import FileLock
 from .plan import Plan, content_key, differences, prompt_digest, variant_digest
@@ -87,6 +89,7 @@ class Journal:
             raise InvalidRequest(f"{path} does not exist: there is nothing to resume.")
         if not path.parent.is_dir():
             raise InvalidRequest(f"{path}: its folder does not exist.")
+        path = path.resolve()  # by another name it is the same file
         lock = FileLock(path.with_name(path.name + ".lock"))
         try:
             db = connect(path)
@@ -159,15 +162,8 @@ class Journal:
         """How it stands."""
         return counts(self._db)
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._db)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -231,8 +227,7 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         _compare(db, plan, items, path)
         return
     db.execute("PRAGMA journal_mode=WAL")
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         if there:  # nothing was ever sent: the plan may still be put right
             for table in ("about", "items", "requests", "results"):
                 db.execute(f"DROP TABLE {table}")
@@ -244,10 +239,6 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         _fill(db, plan, items)
         db.execute(f"PRAGMA application_id={_MARK}")
         db.execute(f"PRAGMA user_version={_VERSION}")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
     with contextlib.suppress(OSError):
         os.chmod(path, 0o600)  # it holds prompts and completions
 
@@ -303,6 +294,7 @@ def _compare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
             "Name another file for this one, or put the plan back."
         )
     stored.close()
-    db.execute("BEGIN IMMEDIATE")
-    db.executemany("UPDATE items SET meta=? WHERE item=?", notes)  # what is known about a prompt may change
-    db.execute("COMMIT")
+    with transaction(db):
+        db.executemany(
+            "UPDATE items SET meta=? WHERE item=?", notes
+        )  # what is known about a prompt may change
