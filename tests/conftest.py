@@ -17,6 +17,7 @@ UNHURRIED = ("--starts", "0", "--reads", "0")
 """All tests together start more than one key may."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers a file stays together, and so do all browser tests: one browser at a time is enough."""
     for item in items:
