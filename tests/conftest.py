@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,12 +17,17 @@ UNHURRIED = ("--starts", "0", "--reads", "0")
 """All tests together start more than one key may."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several workers a file stays together, and so do all browser tests: one browser at a time is enough."""
-    for item in items:
-        name = "browser" if item.path.parent.name == "browser" else item.path.name
-        item.add_marker(pytest.mark.xdist_group(name))
+    from xdist.scheduler import LoadScopeScheduling  # only with workers
+
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "browser" if "browser/" in file else file
+
+    return Files(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
