@@ -200,6 +200,14 @@ def test_a_cell_with_a_budget_may_use_it(shell: Shell, connect: Any) -> None:  #
     assert rows == [(4, 0, 50)]
 
 
+def test_a_cell_is_booked_under_the_number_the_notebook_shows(shell: Shell, connect: Any) -> None:  # noqa: F811
+    connect(STREAM)
+    shown = [shell.shell.run_cell("1 + 1", store_history=True).execution_count]
+    shown += [shell.shell.run_cell("%%acs -m m --max-tokens 8\nHello", store_history=True).execution_count]
+    assert shown == [1, 2]
+    assert [entry["cell"] for entry in entries()] == ["[2]"]
+
+
 def test_the_meter_in_a_terminal_is_one_line(shell: Shell, connect: Any) -> None:  # noqa: F811
     connect(STREAM)
     assert shell.run("%%acs -m m --max-tokens 8\nHello").ok
