@@ -75,15 +75,19 @@ def test_all_three_forms_give_what_single_requests_give(client: Client) -> None:
 
 
 def test_a_frame_has_metadata_variants_costs_and_choices(client: Client) -> None:
-    source = pd.DataFrame({"text": ["a", "b"], "label": ["x", "y"], "state": [1, 2]}, index=[7, 9])
+    source = pd.DataFrame(
+        {"text": ["a", "b"], "label": ["x", "y"], "prompt": ["p", "q"], "state": [1, 2]}, index=[7, 9]
+    )
     made = run(
         client, source, column="text", seed=None, seeds=[3, 4], n=2, grid={"top_p": [0.5, 1.0]}, logprobs=2
     )
     frame = made.frame()
-    assert list(frame.columns[:8]) == [
+    assert list(frame.columns[:10]) == [
         "item",
+        "prompt",
         "row",
         "label",
+        "meta_prompt",
         "meta_state",
         "model",
         "top_p",
@@ -93,6 +97,8 @@ def test_a_frame_has_metadata_variants_costs_and_choices(client: Client) -> None
     assert len(frame) == 2 * 2 * 2 * 2
     assert list(frame.label) == ["x"] * 8 + ["y"] * 8
     assert list(frame.row[:1]) == [7]
+    assert list(frame.prompt) == ["a"] * 8 + ["b"] * 8
+    assert list(frame.meta_prompt) == ["p"] * 8 + ["q"] * 8
     assert (frame.state == "done").all()
     assert frame.prompt_tokens.sum() + frame.completion_tokens.sum() == made.stats.tokens
     tokens = made.frame(tokens=True)
@@ -113,6 +119,7 @@ def test_prompts_scored_are_kept_with_their_scores(client: Client) -> None:
     text, ids = made.completions()
     assert [t.text for t in text.choices[0].prompt_tokens] == ["one", " two"]
     assert ids.prompt == [5, 6, 7]
+    assert list(made.frame().prompt) == ["one two", [5, 6, 7]]
 
 
 def test_parquet_holds_the_frame(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,10 +206,37 @@ def test_files_that_are_not_ours_or_not_there_are_told_in_one_line(client: Clien
     assert (tmp_path / "run.acs.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_plan_that_was_never_begun_may_be_put_right(client: Client) -> None:
+def test_what_is_refused_before_anything_is_sent_leaves_no_file(client: Client, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"no model 'scripte'\. Did you mean scripted"):
         run(client, models="scripte")
+    assert not list(tmp_path.glob("*.db*"))
+    begun = run(client, models="scripte", bg=True)
+    with pytest.raises(InvalidRequest, match="no model"):
+        begun.wait()
+    assert (begun.outcome, len(begun), list(tmp_path.glob("*.db*"))) == ("refused", 0, [])
+    assert "no model" in begun.reason
+    assert "refused" in repr(begun)
+    with pytest.raises(InvalidRequest, match="no 'text'"):
+        run(client, [{"prompt": "a"}], column="text")
+    with pytest.raises(InvalidRequest, match="per_model names 'x'"):
+        run(client, per_model={"x": 1})
+    assert not list(tmp_path.glob("*.db*"))
     assert run(client).stats.done == 20
+
+
+def test_a_model_that_a_file_names_and_the_server_lacks_is_told_so(client: Client) -> None:
+    run(client)
+    with sqlite3.connect("run.acs.db") as db:
+        db.execute("UPDATE about SET value = replace(value, '\"scripted\"', '\"gone\"') WHERE name = 'plan'")
+        db.execute("UPDATE requests SET state = 0")
+    with (
+        Client(client.base_url, client._secret) as other,
+        pytest.raises(
+            InvalidRequest, match=r"no model 'gone', which the plan in run\.acs\.db names.*another file"
+        ),
+    ):
+        run(other)
+    assert len(Rollout("run.acs.db").frame(pending=True)) == 20
 
 
 def test_the_second_one_at_a_file_is_told(client: Client) -> None:

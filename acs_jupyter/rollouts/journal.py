@@ -65,10 +65,11 @@ class Counts:
 
 
 class Journal:
-    """The writing side. One process (and one rollout in it) has a file at a time."""
+    """The writing side. One process (and one rollout in it) has a file at a time. ``made``: it was not there."""
 
-    def __init__(self, path: Path, lock: FileLock, db: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, lock: FileLock, db: sqlite3.Connection, *, made: bool) -> None:
         self.path = path
+        self.made = made
         self._lock = lock
         self._db = db
 
@@ -88,21 +89,26 @@ class Journal:
         if not path.parent.is_dir():
             raise InvalidRequest(f"{path}: its folder does not exist.")
         lock = FileLock(path.with_name(path.name + ".lock"))
+        made = not path.exists()
         try:
             db = connect(path)
             try:
                 _prepare(db, plan, items, path)
             except BaseException:
                 db.close()
+                if made:
+                    _remove(path)
                 raise
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, db)
+        return cls(path, lock, db, made=made)
 
-    def close(self) -> None:
-        """Give the file back."""
+    def close(self, *, refused: bool = False) -> None:
+        """Give the file back. ``refused``: nothing was sent; a file that was made for it is taken away again."""
         self._db.close()
+        if refused and self.made:
+            _remove(self.path)
         self._lock.release()
 
     def record(
@@ -168,6 +174,11 @@ class Journal:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def connect(path: Path) -> sqlite3.Connection:
