@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -271,13 +272,13 @@ def test_kill_at_random_moments_loses_nothing_and_sends_nothing_finished_again(t
 
 
 @contextmanager
-def interrupted_after(*seconds: float) -> Iterator[None]:
+def interrupted_after(*seconds: float) -> Iterator[pytest.ExceptionInfo[KeyboardInterrupt]]:
     timers = [threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in seconds]
     for timer in timers:
         timer.start()
     try:
-        with pytest.raises(KeyboardInterrupt):
-            yield
+        with pytest.raises(KeyboardInterrupt) as caught:
+            yield caught
     finally:
         for timer in timers:
             timer.cancel()
@@ -296,8 +297,11 @@ def desk_client(served: Counter) -> Iterator[Client]:
 
 
 def test_an_interrupt_finishes_what_is_in_flight(served: Counter, desk_client: Client) -> None:
-    with interrupted_after(0.4):
+    with interrupted_after(0.4) as caught:
         run(desk_client, SLOW, max_tokens=12, in_flight=4)
+    [line] = caught.value._render_traceback_()  # type: ignore[attr-defined]  # what a notebook shows
+    assert line.startswith('KeyboardInterrupt: Stopped; what came is kept: Rollout("run.acs.db") reads it.')
+    assert re.search(r"Run the cell again to send the \d+ that are left\.$", line)
     states = Rollout("run.acs.db").frame(pending=True).state.value_counts()
     assert set(states.index) == {"done", "pending"}
     assert all(entry.status == 200 for entry in served.quiet())

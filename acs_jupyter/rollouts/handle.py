@@ -176,7 +176,7 @@ class Rollout:
         """Wait until it ends (or ``timeout`` seconds), then raise what broke it, if anything did.
 
         An interrupt stops it as :meth:`stop` does: the first finishes what is in flight, the second drops it. Then
-        ``KeyboardInterrupt`` is raised, with the rollout as its ``rollout``.
+        ``KeyboardInterrupt`` is raised, with the rollout as its ``rollout`` and a message that says how to go on.
         """
         left = timeout
         with interrupts_held() as noted:
@@ -188,9 +188,7 @@ class Rollout:
                     self._interrupt(seen)
                 self._show()
         if noted:
-            problem = KeyboardInterrupt()
-            problem.rollout = self  # type: ignore[attr-defined]
-            raise problem
+            raise self._interrupted()
         if self._failure is not None and self.done:
             raise self._failure
         return self
@@ -204,10 +202,22 @@ class Rollout:
             raise self._failure
         return self
 
+    def _interrupted(self) -> KeyboardInterrupt:
+        """What is raised after an interrupt. A notebook asks an exception for its rendering before it writes a
+        traceback; one line is enough here, and the cells after this one still do not run."""
+        stats = self.stats
+        left = stats.total - stats.done - stats.failed
+        on = f" Run the cell again to send the {left} that are left." if left else ""
+        line = f'Stopped; what came is kept: Rollout("{self.path}") reads it.{on}'
+        problem = KeyboardInterrupt(line)
+        problem.rollout = self  # type: ignore[attr-defined]
+        problem._render_traceback_ = lambda: [f"KeyboardInterrupt: {line}"]  # type: ignore[attr-defined]
+        return problem
+
     def _interrupt(self, count: int) -> None:
         if count == 1:
             flying = self.stats.in_flight
-            self._tell(f"Stopping: {flying} requests in flight are finished; interrupt again to drop them.")
+            self._tell(f"Stopping: what is in flight ({flying}) is finished; interrupt again to drop it.")
         self.stop(drop=count > 1)
 
     def start(self, bar: Bar | None, *, alone: bool) -> None:
