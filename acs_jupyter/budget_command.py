@@ -63,11 +63,11 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def in_notebook(words: list[str], meter: KeyMeter | None) -> pd.DataFrame | None:
-    """``%acs budget``: prints, and gives the frame when everything is to be shown."""
+    """``%acs budget``: prints; when everything is to be shown, how it stands, and the tables come as a frame."""
     asked = parse(words)
     if _acted(asked, meter, print, session=True):
         return None
-    print(text(meter))
+    print(brief(meter))
     return frame()
 
 
@@ -124,6 +124,18 @@ def _ask_about_jobs(book: Ledger, meter: KeyMeter) -> int:
     return sum(hold.entry not in still for hold in mine)
 
 
+def brief(meter: KeyMeter | None) -> str:
+    """How it stands, without the tables."""
+    book = ledger()
+    key = meter.key if meter is not None else None
+    return budget_words.brief(
+        report.glance(book, key),
+        report.sums(book, ("month", "today")),
+        resolve.holds(book),
+        report.clamped(book),
+    )
+
+
 def text(meter: KeyMeter | None) -> str:
     """The whole picture."""
     book = ledger()
@@ -138,7 +150,7 @@ def text(meter: KeyMeter | None) -> str:
 
 
 def frame() -> pd.DataFrame:
-    """One row a group: ``by`` (month, today, key, model, notebook, cell), ``name``, requests and tokens.
+    """One row a group, over all keys: ``by`` (month, today, key, model, notebook, cell), ``name``, requests and tokens.
 
     ``held`` is held by running requests and not part of ``tokens``; ``estimated`` is part of ``tokens``.
     """

@@ -29,7 +29,8 @@ _LONGEST = 12
 
 def one_line(glance: Glance) -> str:
     """A month in one line, with a warning in words from 80 % of its limit on."""
-    parts = [f"{glance.spent:,} tokens spent in {glance.month} ({glance.name})"]
+    whose = glance.name if glance.key is None else f"this key: {glance.name}"
+    parts = [f"{_count(glance.spent, 'token')} spent in {glance.month} ({whose})"]
     if glance.held:
         parts.append(f"{glance.held:,} held by {_count(glance.running, 'request')}")
     parts.append(_limit(glance))
@@ -49,16 +50,27 @@ def warning(glance: Glance) -> list[str]:
 
 def page(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: int, where: str) -> str:
     """Everything at a glance; ``where`` is the file."""
-    lines = [one_line(glance), _session(glance)]
-    if clamped:
-        lines.append(f"The server shortened {_count(clamped, 'answer')} this month (max_tokens clamped).")
-    lines += _held(holds)
+    lines = [brief(glance, sums, holds, clamped)]
     width = max((len(each.name) for each in sums), default=0)
     for by, title in _TITLES.items():
         rows = [each for each in sums if each.by == by]
         if rows:
             lines += ["", *_table(title, rows, max(width, _NARROWEST))]
     return "\n".join([*lines, "", f"(kept in {where})"])
+
+
+def brief(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: int) -> str:
+    """The month of the key in use, then what all keys of this machine come to, and what is held."""
+    lines = [one_line(glance), _session(glance)]
+    today = sum(each.tokens for each in sums if each.by == "today")
+    month = sum(each.tokens for each in sums if each.by == "month" and each.name == glance.month)
+    lines.append(
+        f"All keys in this ledger: {_count(today, 'token')} today (UTC), {month:,} in {glance.month};"
+        " the tables are about all keys, too."
+    )
+    if clamped:
+        lines.append(f"The server shortened {_count(clamped, 'answer')} this month (max_tokens clamped).")
+    return "\n".join([*lines, *_held(holds)])
 
 
 def settled(ended: Sequence[Hold], left: Sequence[Hold], way: str, asked: int) -> str:
@@ -70,7 +82,7 @@ def settled(ended: Sequence[Hold], left: Sequence[Hold], way: str, asked: int) -
     what = {"estimate": "an estimate of", "held": "all that was held,", "nothing": "nothing:"}[way]
     lines = ["No hold of a process that is gone."]
     if ended:
-        lines = [f"{_count(len(ended), 'hold')} settled, as {what} {spent:,} tokens."]
+        lines = [f"{_count(len(ended), 'hold')} settled, as {what} {_count(spent, 'token')}."]
     if asked:
         lines.append(f"{_count(asked, 'job')} settled by what the server said.")
     jobs = [hold for hold in left if hold.job]
@@ -89,7 +101,7 @@ def _limit(glance: Glance) -> str:
 
 def _session(glance: Glance) -> str:
     limit = "no limit" if glance.session_limit is None else f"limit {glance.session_limit:,}"
-    return f"{glance.session_spent:,} tokens in this session ({limit})"
+    return f"{_count(glance.session_spent, 'token')} in this session ({limit})"
 
 
 def _held(holds: Sequence[Hold]) -> list[str]:

@@ -337,7 +337,8 @@ class Completion:
     def __repr__(self) -> str:
         run = self._run
         count = f", {len(run.nodes)} choices" if len(run.nodes) > 1 else ""
-        return f"Completion({_short(self.text)!r}{count}, {self.outcome}, {run.completion_tokens} tokens)"
+        tokens = "1 token" if run.completion_tokens == 1 else f"{run.completion_tokens} tokens"
+        return f"Completion({_short(self.text)!r}{count}, {self.outcome}, {tokens})"
 
     def _repr_html_(self) -> str:
         from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn only when shown

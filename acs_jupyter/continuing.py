@@ -56,10 +56,15 @@ def place_of(reference: str, names: Mapping[str, Any]) -> Place:
         )
     name, number = found.group(1), found.group(2)
     if name not in names:
-        near = get_close_matches(name, [key for key in names if not key.startswith("_")], n=1)
+        fit = [key for key, value in names.items() if not key.startswith("_") and _continues(value)]
+        near = get_close_matches(name, fit, n=1)
         hint = f" Did you mean --in {near[0]}?" if near else " Keep a completion with -o NAME first."
         raise InvalidRequest(f"--in {name}: there is no variable {name}.{hint}")
     return _place(name, names[name], None if number is None else int(number))
+
+
+def _continues(value: Any) -> bool:
+    return isinstance(value, (Choice, Completion, Session))
 
 
 def _place(name: str, value: Any, number: int | None) -> Place:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from .widgets.reading import visible
+
 if TYPE_CHECKING:
     from .boundary import Note
     from .completion import Choice, Completion
@@ -86,12 +88,17 @@ def models_frame(models: list[Model]) -> pd.DataFrame:
 def boundary_frame(measured: list[tuple[Note, Completion, Completion]]) -> pd.DataFrame:
     """The next token with a prompt as it is and without what a note names, side by side, most likely first.
 
+    Blanks in tokens are shown, ``·the``, as tooltips do. A note stands in the first of its rows.
+
     Columns: ``note``, ``rank``, ``as_is`` and ``probability_as_is``, ``without`` and ``probability_without``.
     """
     rows = []
     for note, as_is, without in measured:
         pairs = zip(as_is.tokens[0].alternatives, without.tokens[0].alternatives, strict=False)
         for rank, (mine, other) in enumerate(pairs, start=1):
-            rows.append([note.what, rank, mine.text, mine.probability, other.text, other.probability])
+            told = note.what if rank == 1 else ""
+            rows.append(
+                [told, rank, visible(mine.text), mine.probability, visible(other.text), other.probability]
+            )
     columns = ["note", "rank", "as_is", "probability_as_is", "without", "probability_without"]
     return pd.DataFrame(rows, columns=columns)

@@ -15,6 +15,7 @@ from .connection import streamed_if_possible
 from .errors import AcsError
 from .events import Origin, SeamSought
 from .intents import AnyIntent, Branching, Cancel, Edit, Fork, Locate, Resample
+from .ledger import place
 from .pump import Handle, Pump
 from .session import Fork as Plan
 from .session import Session
@@ -38,6 +39,7 @@ class Grower:
         self.session = session
         self.ended: Callable[[], None] = lambda: None
         self._pump = pump
+        self._cell = place.cell.get()  # a branch is booked under the cell that it grew from
         self._handles: dict[str, Handle] = {}
         self._lock = threading.Lock()
 
@@ -73,7 +75,7 @@ class Grower:
         pump = self._pump()
         fields = streamed_if_possible({**request_fields(made.request), "prompt": prompt})
         request = pump.client.request(**fields)
-        with self._lock:
+        with self._lock, place.at(self._cell):
             handle = pump.start(request, self.session, parents=made.parents, origin=origin)
             self._handles[handle.run] = handle
         handle.detach(lambda one: self._over(one, tell))
@@ -89,7 +91,8 @@ class Grower:
     def _score(self, prompts: list[str], like: dict[str, Any], then: Callable[[Handle], None]) -> None:
         """Ask how the server reads texts. The answer stands in a session of its own: it is no continuation."""
         pump = self._pump()
-        pump.start(pump.client.request(**scoring_fields(prompts, like)), Session()).detach(then)
+        with place.at(self._cell):
+            pump.start(pump.client.request(**scoring_fields(prompts, like)), Session()).detach(then)
 
     # -- by token ids -----------------------------------------------------------------------------
 

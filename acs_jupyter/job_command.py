@@ -207,7 +207,8 @@ def _print_json(told: dict[str, Any]) -> None:
 def _summary(completion: Completion) -> str:
     usage, count = completion.usage, len(completion.choices)
     more = f" (the first of {count} choices)" if count > 1 else ""
-    tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+    many = "" if usage.completion_tokens == 1 else "s"
+    tokens = f"{usage.prompt_tokens} + {usage.completion_tokens} token{many}"
     return (
         f"job {completion.run}: {completion.finish_reason}{more}, {tokens}, request {completion.request_id}"
     )

@@ -198,7 +198,8 @@ def words(entry: Entry) -> str:
     if entry.open:
         return _open_words(entry)
     if entry.outcome == "succeeded":
-        spent = f"{entry.prompt_tokens or 0:,} + {entry.completion_tokens or 0:,} tokens"
+        spent = f"{entry.prompt_tokens or 0:,} + {entry.completion_tokens or 0:,} token"
+        spent += "" if entry.completion_tokens == 1 else "s"
         why = f", {entry.finish_reason}" if entry.finish_reason else ""
         return f"succeeded, {spent}{why}{', usage not settled yet' if entry.usage_pending else ''}"
     said = f"{entry.status} " if entry.status else ""

@@ -232,7 +232,15 @@ class AcsMagics(Magics):
     def before_cell(self, info: Any) -> None:
         """Remember the cell as it was typed: IPython's own copy loses ``>>>`` and trailing spaces."""
         self._running.append(info.raw_cell or "")
-        place.cell.set(f"[{self.shell.execution_count}]")
+        place.cell.set(f"[{self._number(info)}]")
+
+    def _number(self, info: Any) -> int:
+        """The number the cell has in the notebook. By now IPython has counted on, or not: that changed with 9. Its
+        list of inputs, which begins with an empty one, does not have the cell yet in any version."""
+        history = self.shell.history_manager
+        if not info.store_history or history is None:
+            return int(self.shell.execution_count)
+        return len(history.input_hist_parsed)
 
     def after_cell(self, result: Any) -> None:
         """Forget it."""

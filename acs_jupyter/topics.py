@@ -80,7 +80,7 @@ _BUDGET = """\
 Every request is held at its worst case (prompt + choices x max_tokens) before it is sent, and settled by the usage
 the server reports. One file for all kernels of this machine; the key is not in it.
 
-%acs budget                        spent, held, left; today, by month, key, model, notebook and cell; also as a frame
+%acs budget                        this key: spent, held, left; a frame over all keys, by month, model, notebook, cell
 %acs budget --limit 3m             tokens a month (UTC) for the key in use; none takes the limit away
 %acs budget --limit 200k --session of this kernel's session
 %acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key

@@ -146,7 +146,10 @@ def test_the_magic_tells_limits_exports_and_settles(shell: Shell, connect: Any, 
     ran = shell.run("%acs budget")
     assert "4 tokens spent in " in ran.out
     assert "4,996 of 5,000 left" in ran.out
+    assert "(this key: key 1)" in ran.out.splitlines()[0]
     assert "4 tokens in this session (limit 900)" in ran.out
+    assert "All keys in this ledger: 4 tokens today (UTC), 4 in " in ran.out
+    assert "by model" not in ran.out  # the frame has the tables
     assert set(ran.result["by"]) == {"month", "today", "key", "model", "notebook", "cell"}
     assert ran.result.set_index("by").loc["model", "tokens"] == 4
     refused = shell.run("%%acs -m m --max-tokens 1000\nHello")
@@ -200,6 +203,14 @@ def test_a_cell_with_a_budget_may_use_it(shell: Shell, connect: Any) -> None:  #
     assert rows == [(4, 0, 50)]
 
 
+def test_a_cell_is_booked_under_the_number_the_notebook_shows(shell: Shell, connect: Any) -> None:  # noqa: F811
+    connect(STREAM)
+    shown = [shell.shell.run_cell("1 + 1", store_history=True).execution_count]
+    shown += [shell.shell.run_cell("%%acs -m m --max-tokens 8\nHello", store_history=True).execution_count]
+    assert shown == [1, 2]
+    assert [entry["cell"] for entry in entries()] == ["[2]"]
+
+
 def test_the_meter_in_a_terminal_is_one_line(shell: Shell, connect: Any) -> None:  # noqa: F811
     connect(STREAM)
     assert shell.run("%%acs -m m --max-tokens 8\nHello").ok
@@ -232,6 +243,8 @@ def test_the_command_says_the_same(scripted_server: Running, tmp_path: Path) -> 
     shown = command(**where)
     assert "of 1,000 left" in shown.stdout
     assert "held (job)" in shown.stdout
+    assert "by cell" in shown.stdout
+    assert "(no cell)" in shown.stdout  # the tables of one month add up to the same
     assert "1 entries" not in command("--export", str(tmp_path / "o.csv"), **where).stdout
     for _ in range(20):
         settled = command("settle", **where).stdout

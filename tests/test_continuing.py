@@ -124,6 +124,8 @@ def test_a_running_one_must_end_first(shell: Shell, connect: Any) -> None:  # no
     [
         ("--in storry", "no variable storry. Did you mean --in story?"),
         ("--in zzz", "no variable zzz. Keep a completion with -o NAME first."),
+        ("--in nope", "no variable nope. Keep a completion with -o NAME first."),  # not: open
+        ("--in numbr", "no variable numbr. Keep a completion with -o NAME first."),
         ("--in number", "number is no completion and no session, but an int."),
         ("--in a.b", "a variable's name is needed"),
         ("--in empty", "nothing has been run in this session yet"),
@@ -133,8 +135,8 @@ def test_a_running_one_must_end_first(shell: Shell, connect: Any) -> None:  # no
 )
 def test_what_cannot_go_on_is_one_line(shell: Shell, connect: Any, line: str, words: str) -> None:  # noqa: F811
     server = connect(PARIS)
-    shell.run("number = 3; story = 1")
-    shell.shell.user_ns["empty"] = Session()
+    shell.run("number = 3")
+    shell.shell.user_ns["empty"] = shell.shell.user_ns["story"] = Session()
     with Client() as client:
         shell.shell.user_ns["ids"] = client.complete([1, 2], model="m")
     ran = shell.run(f"%%acs {line}\nHi")

@@ -10,6 +10,7 @@ import pytest
 from acs_jupyter import Client, Completion
 from acs_jupyter.errors import BudgetRefused
 from acs_jupyter.intents import AnyIntent, Cancel, Edit, Fork, Locate, Resample
+from acs_jupyter.ledger import ledger, place
 from acs_jupyter.notebook import Asking, Notebook
 from acs_jupyter.options import CellOptions
 from acs_jupyter.secret import Secret
@@ -78,7 +79,8 @@ def begin() -> Iterator[Begin]:
 
 
 def test_a_branch_is_one_more_run_in_the_same_session(begin: Begin, scripted_server: Running) -> None:
-    _, view, got = begin(scripted_server, TWELVE, max_tokens=20, seed=3, temperature=0.8)
+    with place.at("[7]"):
+        _, view, got = begin(scripted_server, TWELVE, max_tokens=20, seed=3, temperature=0.8)
     node, before = got.session.runs[got.run].nodes[0], got.text
     other = next(a.text for a in got.tokens[4].alternatives if a.text != got.tokens[4].text)
     view.ask(Fork(node, 4, other))
@@ -99,6 +101,7 @@ def test_a_branch_is_one_more_run_in_the_same_session(begin: Begin, scripted_ser
     assert again.request["seed"] == 4
     assert edited.tokens[2].text == " Otherwise,"
     assert not any(view.lines)
+    assert ledger().store.rows("SELECT cell FROM entries") == [("[7]",)] * 4  # booked where they grew from
     with Client(scripted_server.base, scripted_server.key) as client:
         assert branch.replay(client).equal
 
@@ -109,8 +112,8 @@ def test_it_streams_beside_a_run_under_way_and_each_is_stopped_alone(
     _, view, got = begin(scripted_server, SLOW, background=True, max_tokens=4000, logprobs=2)
     until(lambda: len(got.tokens) > 8)
     node = got.session.runs[got.run].nodes[0]
-    for place in (3, 5):
-        view.ask(Resample(node, place))
+    for token in (3, 5):
+        view.ask(Resample(node, token))
     first, second = view.branches(2, closed=False)
     until(lambda: len(first.tokens) > 10 and len(second.tokens) > 10)
     view.ask(Cancel(first.run))

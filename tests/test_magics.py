@@ -281,9 +281,9 @@ def test_the_doctor_measures_both_ways(
     assert "run a %%acs cell first" in shell.run("%acs doctor").out
     shell.run("%%acs --max-tokens 1\nThe capital of France is ")
     frame = shell.run("%acs doctor").result
-    assert frame["without"].iloc[0] == " Paris"
+    assert frame["without"].iloc[0] == "·Paris"
     assert frame["probability_without"].iloc[0] > 0.7
-    assert frame["as_is"].iloc[0] != " Paris"
+    assert frame["as_is"].iloc[0] != "·Paris"
     shell.run("%%acs --max-tokens 1\nThe capital of France is")
     assert "clean" in shell.run("%acs doctor").out
     assert (
@@ -294,7 +294,8 @@ def test_the_doctor_measures_both_ways(
     assert (
         frame["as_is"].iloc[0].isalpha()
     )  # it goes on inside the word, and not with what the word was to be
-    assert frame["without"].iloc[0] == " Berlin"
+    assert frame["without"].iloc[0] == "·Berlin"
+    assert not frame["note"].iloc[1:5].any()  # it stands once
 
 
 def test_in_the_background_the_cell_returns_at_once(shell: Shell, connect: Any) -> None:

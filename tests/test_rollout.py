@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -76,15 +77,19 @@ def test_all_three_forms_give_what_single_requests_give(client: Client) -> None:
 
 
 def test_a_frame_has_metadata_variants_costs_and_choices(client: Client) -> None:
-    source = pd.DataFrame({"text": ["a", "b"], "label": ["x", "y"], "state": [1, 2]}, index=[7, 9])
+    source = pd.DataFrame(
+        {"text": ["a", "b"], "label": ["x", "y"], "prompt": ["p", "q"], "state": [1, 2]}, index=[7, 9]
+    )
     made = run(
         client, source, column="text", seed=None, seeds=[3, 4], n=2, grid={"top_p": [0.5, 1.0]}, logprobs=2
     )
     frame = made.frame()
-    assert list(frame.columns[:8]) == [
+    assert list(frame.columns[:10]) == [
         "item",
+        "prompt",
         "row",
         "label",
+        "meta_prompt",
         "meta_state",
         "model",
         "top_p",
@@ -94,6 +99,8 @@ def test_a_frame_has_metadata_variants_costs_and_choices(client: Client) -> None
     assert len(frame) == 2 * 2 * 2 * 2
     assert list(frame.label) == ["x"] * 8 + ["y"] * 8
     assert list(frame.row[:1]) == [7]
+    assert list(frame.prompt) == ["a"] * 8 + ["b"] * 8
+    assert list(frame.meta_prompt) == ["p"] * 8 + ["q"] * 8
     assert (frame.state == "done").all()
     assert frame.prompt_tokens.sum() + frame.completion_tokens.sum() == made.stats.tokens
     tokens = made.frame(tokens=True)
@@ -114,6 +121,7 @@ def test_prompts_scored_are_kept_with_their_scores(client: Client) -> None:
     text, ids = made.completions()
     assert [t.text for t in text.choices[0].prompt_tokens] == ["one", " two"]
     assert ids.prompt == [5, 6, 7]
+    assert list(made.frame().prompt) == ["one two", [5, 6, 7]]
 
 
 def test_parquet_holds_the_frame(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,10 +208,37 @@ def test_files_that_are_not_ours_or_not_there_are_told_in_one_line(client: Clien
     assert (tmp_path / "run.acs.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_plan_that_was_never_begun_may_be_put_right(client: Client) -> None:
+def test_what_is_refused_before_anything_is_sent_leaves_no_file(client: Client, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"no model 'scripte'\. Did you mean scripted"):
         run(client, models="scripte")
+    assert not list(tmp_path.glob("*.db*"))
+    begun = run(client, models="scripte", bg=True)
+    with pytest.raises(InvalidRequest, match="no model"):
+        begun.wait()
+    assert (begun.outcome, len(begun), list(tmp_path.glob("*.db*"))) == ("refused", 0, [])
+    assert "no model" in begun.reason
+    assert "refused" in repr(begun)
+    with pytest.raises(InvalidRequest, match="no 'text'"):
+        run(client, [{"prompt": "a"}], column="text")
+    with pytest.raises(InvalidRequest, match="per_model names 'x'"):
+        run(client, per_model={"x": 1})
+    assert not list(tmp_path.glob("*.db*"))
     assert run(client).stats.done == 20
+
+
+def test_a_model_that_a_file_names_and_the_server_lacks_is_told_so(client: Client) -> None:
+    run(client)
+    with sqlite3.connect("run.acs.db") as db:
+        db.execute("UPDATE about SET value = replace(value, '\"scripted\"', '\"gone\"') WHERE name = 'plan'")
+        db.execute("UPDATE requests SET state = 0")
+    with (
+        Client(client.base_url, client._secret) as other,
+        pytest.raises(
+            InvalidRequest, match=r"no model 'gone', which the plan in run\.acs\.db names.*another file"
+        ),
+    ):
+        run(other)
+    assert len(Rollout("run.acs.db").frame(pending=True)) == 20
 
 
 def test_the_second_one_at_a_file_is_told(client: Client) -> None:
@@ -238,13 +273,13 @@ def test_kill_at_random_moments_loses_nothing_and_sends_nothing_finished_again(t
 
 
 @contextmanager
-def interrupted_after(*seconds: float) -> Iterator[None]:
+def interrupted_after(*seconds: float) -> Iterator[pytest.ExceptionInfo[KeyboardInterrupt]]:
     timers = [threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in seconds]
     for timer in timers:
         timer.start()
     try:
-        with pytest.raises(KeyboardInterrupt):
-            yield
+        with pytest.raises(KeyboardInterrupt) as caught:
+            yield caught
     finally:
         for timer in timers:
             timer.cancel()
@@ -263,8 +298,11 @@ def desk_client(served: Counter) -> Iterator[Client]:
 
 
 def test_an_interrupt_finishes_what_is_in_flight(served: Counter, desk_client: Client) -> None:
-    with interrupted_after(0.4):
+    with interrupted_after(0.4) as caught:
         run(desk_client, SLOW, max_tokens=12, in_flight=4)
+    [line] = caught.value._render_traceback_()  # type: ignore[attr-defined]  # what a notebook shows
+    assert line.startswith('KeyboardInterrupt: Stopped; what came is kept: Rollout("run.acs.db") reads it.')
+    assert re.search(r"Run the cell again to send the \d+ that are left\.$", line)
     states = Rollout("run.acs.db").frame(pending=True).state.value_counts()
     assert set(states.index) == {"done", "pending"}
     assert all(entry.status == 200 for entry in served.quiet())

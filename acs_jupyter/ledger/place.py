@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -16,6 +18,16 @@ FILE = "ledger.sqlite3"
 
 cell: ContextVar[str] = ContextVar("acs_cell", default="")
 """The notebook cell that runs, as ``[12]``; whoever runs cells sets it."""
+
+
+@contextmanager
+def at(name: str) -> Iterator[None]:
+    """What is sent in here is booked under this cell: one that ran before goes on with a branch."""
+    token = cell.set(name)
+    try:
+        yield
+    finally:
+        cell.reset(token)
 
 
 def setting() -> str:

@@ -32,12 +32,11 @@ _NAMES = {
     "key": f"{_KEY} || ' @ ' || k.server",
     "model": "CASE e.model WHEN '' THEN '(default)' ELSE e.model END",
     "notebook": "CASE p.notebook WHEN '' THEN '(no name)' ELSE p.notebook END",
-    "cell": "trim(p.notebook || ' ' || e.cell)",
+    "cell": "trim(p.notebook || ' ' || CASE e.cell WHEN '' THEN '(no cell)' ELSE e.cell END)",
 }
 _WHERE = {
     "month": "",
     "today": " WHERE e.at >= :day",
-    "cell": " WHERE e.month = :month AND e.cell <> ''",
 }
 
 

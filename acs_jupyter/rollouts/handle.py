@@ -55,6 +55,8 @@ class Work:
     batch: int = 1
     budget: int | None = None
     cache: Cache | None = None
+    named_by_file: bool = False
+    """Whether the model is the one of the file's own plan; the caller named none."""
 
 
 class Rollout:
@@ -92,12 +94,16 @@ class Rollout:
             return "open"
         if self._driver is not None:
             return self._driver.outcome
+        if self._failure is not None:
+            return "refused"
         counts = self._results.counts()
         return "done" if counts.done + counts.failed == counts.total else "stopped"
 
     @property
     def reason(self) -> str:
         """Why it stopped early, in words; ``""`` when it did not."""
+        if self._driver is None and self._failure is not None:
+            return str(self._failure)
         return self._driver.reason if self._driver is not None else ""
 
     @property
@@ -105,6 +111,8 @@ class Rollout:
         """Numbers: ``total``, ``done``, ``failed``, ``cached``, ``in_flight``, ``tokens``, ``codes``."""
         if self._driver is not None:
             return self._driver.stats
+        if not self.path.exists():  # refused before anything was sent
+            return Stats()
         counts = self._results.counts()
         return Stats(counts.total, counts.done, counts.failed, tokens=counts.spent)
 
@@ -129,10 +137,11 @@ class Rollout:
     def frame(self, *, tokens: bool = False, pending: bool = False) -> pd.DataFrame:
         """What has ended so far, one row a choice (``tokens=True``: one row a token); at any time.
 
-        Columns: ``item`` (place of the prompt), its metadata, ``model``, the fields that vary, ``choice``, ``state``
-        (``done`` or ``failed``), ``text``, ``finish_reason``, ``stop_reason``, ``logprob`` (sum, natural),
-        ``prompt_tokens`` and ``completion_tokens`` (of the whole request, on its first row, so that a sum is what was
-        spent), ``cached``, ``error`` (code) and ``message``, ``seconds``, ``attempts``, ``request_id``, ``number``.
+        Columns: ``item`` (place of the prompt), ``prompt`` (not with ``tokens``), its metadata, ``model``, the
+        fields that vary, ``choice``, ``state`` (``done`` or ``failed``), ``text``, ``finish_reason``, ``stop_reason``,
+        ``logprob`` (sum, natural), ``prompt_tokens`` and ``completion_tokens`` (of the whole request, on its first
+        row, so that a sum is what was spent), ``cached``, ``error`` (code) and ``message``, ``seconds``,
+        ``attempts``, ``request_id``, ``number``.
         ``pending=True`` adds rows of requests that have not ended. A metadata name that is taken gets ``meta_``.
         """
         return self._results.frame(tokens=tokens, pending=pending)
@@ -168,7 +177,7 @@ class Rollout:
         """Wait until it ends (or ``timeout`` seconds), then raise what broke it, if anything did.
 
         An interrupt stops it as :meth:`stop` does: the first finishes what is in flight, the second drops it. Then
-        ``KeyboardInterrupt`` is raised, with the rollout as its ``rollout``.
+        ``KeyboardInterrupt`` is raised, with the rollout as its ``rollout`` and a message that says how to go on.
         """
         left = timeout
         with interrupts_held() as noted:
@@ -180,9 +189,7 @@ class Rollout:
                     self._interrupt(seen)
                 self._show()
         if noted:
-            problem = KeyboardInterrupt()
-            problem.rollout = self  # type: ignore[attr-defined]
-            raise problem
+            raise self._interrupted()
         if self._failure is not None and self.done:
             raise self._failure
         return self
@@ -196,10 +203,22 @@ class Rollout:
             raise self._failure
         return self
 
+    def _interrupted(self) -> KeyboardInterrupt:
+        """What is raised after an interrupt. A notebook asks an exception for its rendering before it writes a
+        traceback; one line is enough here, and the cells after this one still do not run."""
+        stats = self.stats
+        left = stats.total - stats.done - stats.failed
+        on = f" Run the cell again to send the {left} that are left." if left else ""
+        line = f'Stopped; what came is kept: Rollout("{self.path}") reads it.{on}'
+        problem = KeyboardInterrupt(line)
+        problem.rollout = self  # type: ignore[attr-defined]
+        problem._render_traceback_ = lambda: [f"KeyboardInterrupt: {line}"]  # type: ignore[attr-defined]
+        return problem
+
     def _interrupt(self, count: int) -> None:
         if count == 1:
             flying = self.stats.in_flight
-            self._tell(f"Stopping: {flying} requests in flight are finished; interrupt again to drop them.")
+            self._tell(f"Stopping: what is in flight ({flying}) is finished; interrupt again to drop it.")
         self.stop(drop=count > 1)
 
     def start(self, bar: Bar | None, *, alone: bool) -> None:
@@ -240,10 +259,10 @@ class Rollout:
         finally:
             if ticker is not None:
                 ticker.cancel()
-            work.journal.close()
+            self._close_bar()
+            work.journal.close(refused=self._driver is None)
             if work.cache is not None:
                 work.cache.close()
-            self._close_bar()
         self._tell_end()
 
     async def _made(self, work: Work) -> Driver:
@@ -252,7 +271,8 @@ class Rollout:
         if counts.done + counts.failed < counts.total:
             with contextlib.suppress(AcsError):  # a server without a list can still complete
                 known = {model.id: model for model in await work.client.models()}
-        limits = adapted(work.limits, work.plan, known)
+        stored_in = self.path.name if work.named_by_file else ""
+        limits = adapted(work.limits, work.plan, known, stored_in=stored_in)
         clock, now = asyncio.get_running_loop().time, time.time()
         earlier = [clock() - (now - at) for at in work.journal.starts_since(now - MINUTE)]
 

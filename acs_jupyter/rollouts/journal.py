@@ -67,10 +67,11 @@ class Counts:
 
 
 class Journal:
-    """The writing side. One process (and one rollout in it) has a file at a time."""
+    """The writing side. One process (and one rollout in it) has a file at a time. ``made``: it was not there."""
 
-    def __init__(self, path: Path, lock: FileLock, db: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, lock: FileLock, db: sqlite3.Connection, *, made: bool) -> None:
         self.path = path
+        self.made = made
         self._lock = lock
         self._db = db
 
@@ -91,21 +92,26 @@ class Journal:
             raise InvalidRequest(f"{path}: its folder does not exist.")
         path = path.resolve()  # by another name it is the same file
         lock = FileLock(path.with_name(path.name + ".lock"))
+        made = not path.exists()
         try:
             db = connect(path)
             try:
                 _prepare(db, plan, items, path)
             except BaseException:
                 db.close()
+                if made:
+                    _remove(path)
                 raise
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, db)
+        return cls(path, lock, db, made=made)
 
-    def close(self) -> None:
-        """Give the file back."""
+    def close(self, *, refused: bool = False) -> None:
+        """Give the file back. ``refused``: nothing was sent; a file that was made for it is taken away again."""
         self._db.close()
+        if refused and self.made:
+            _remove(self.path)
         self._lock.release()
 
     def record(
@@ -164,6 +170,11 @@ class Journal:
 
     def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
         return transaction(self._db)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def connect(path: Path) -> sqlite3.Connection:

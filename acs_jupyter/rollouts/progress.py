@@ -52,7 +52,7 @@ class Bar:
 
 def words(stats: Stats, seconds: float) -> str:
     """``12,345 tokens, 812/s, 16 in flight, 3 failed (interrupted 3)``: what there is to say."""
-    parts = [f"{stats.tokens:,} tokens"]
+    parts = ["1 token" if stats.tokens == 1 else f"{stats.tokens:,} tokens"]
     if stats.new_tokens and seconds > 0:
         parts.append(f"{stats.new_tokens / seconds:,.0f} tokens/s")
     if stats.in_flight:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PAGE = 200
 STATES = ("pending", "sent", "done", "failed")
 OWN_COLUMNS = (
-    "item", "model", "choice", "state", "text", "finish_reason", "stop_reason", "logprob", "prompt_tokens",
+    "item", "prompt", "model", "choice", "state", "text", "finish_reason", "stop_reason", "logprob", "prompt_tokens",
     "completion_tokens", "cached", "error", "message", "seconds", "attempts", "request_id", "number",
 )  # fmt: skip
 TOKEN_COLUMNS = ("index", "token", "logprob", "probability", "surprisal", "rank", "other", "top")
@@ -116,8 +116,9 @@ class Results:
 
     def columns(self, *, tokens: bool = False) -> list[str]:
         """The names of a frame's columns, in order."""
-        own = TOKEN_COLUMNS if tokens else OWN_COLUMNS[3:]
-        names = ["item", *self._meta_names(), "model", *self._varied(), "choice", *own]
+        own = TOKEN_COLUMNS if tokens else OWN_COLUMNS[4:]
+        asked = ["item"] if tokens else ["item", "prompt"]  # a row a token would hold it too often
+        names = [*asked, *self._meta_names(), "model", *self._varied(), "choice", *own]
         return names if not tokens else [*names, "number"]
 
     def frame(self, *, tokens: bool = False, pending: bool = False) -> pd.DataFrame:
@@ -150,6 +151,7 @@ class Results:
         own, result = self._own(entry), entry.result
         error = (result.error or {}) if result is not None and entry.state == "failed" else {}
         whole = {
+            "prompt": entry.prompt,
             "state": entry.state,
             "cached": entry.cached,
             "error": entry.code,

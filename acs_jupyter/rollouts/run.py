@@ -96,8 +96,9 @@ def prepared(
         models = _one_of(models, fields.pop("model"))
     sender = batch_client(client)
     default = sender.model if models is None else None
+    stored = _stored_model(into) if models is None and default is None else None
     if models is None and default is None:
-        default = _stored_model(into) or _served_model(sender)
+        default = stored or _served_model(sender)
     plan = make_plan(fields, models=models, default_model=default, seeds=seeds, grid=grid)
     items: Iterable[Item] = items_of(prompts, column)
     if into is None:
@@ -110,9 +111,10 @@ def prepared(
         journal.recover(retry_failed=retry_failed)
         limits = Limits(in_flight, starts, _per_model(per_model, plan), retries, burst)
         kept = Cache(default_path() if cache is True else Path(cache), sender.base_url) if cache else None
-        return Rollout(path, Work(journal, plan, sender, limits, batch, budget, kept))
+        work = Work(journal, plan, sender, limits, batch, budget, kept, named_by_file=stored is not None)
+        return Rollout(path, work)
     except BaseException:
-        journal.close()
+        journal.close(refused=True)
         raise
 
 

@@ -14,8 +14,11 @@ from .flow import Limits
 from .plan import Plan
 
 
-def adapted(limits: Limits, plan: Plan, known: dict[str, Model]) -> Limits:
-    """Limits no wider than the models' own. Raises :class:`InvalidRequest` for a model the server does not have."""
+def adapted(limits: Limits, plan: Plan, known: dict[str, Model], *, stored_in: str = "") -> Limits:
+    """Limits no wider than the models' own. Raises :class:`InvalidRequest` for a model the server does not have.
+
+    ``stored_in``: the file whose plan named the model, when it was not the caller.
+    """
     own = dict(limits.per_model)
     starts = limits.starts
     for model in plan.models:
@@ -23,7 +26,9 @@ def adapted(limits: Limits, plan: Plan, known: dict[str, Model]) -> Limits:
             continue
         if model not in known:
             hint = nearest(model, list(known)) or f" There are: {', '.join(known)}."
-            raise InvalidRequest(f"The server has no model '{model}'.{hint} Nothing was sent.")
+            where = f", which the plan in {stored_in} names" if stored_in else ""
+            other = " Name another file to ask another model." if stored_in else ""
+            raise InvalidRequest(f"The server has no model '{model}'{where}.{hint}{other} Nothing was sent.")
         told = known[model].capabilities
         if told.max_inflight_per_key:
             own[model] = min(own.get(model, limits.in_flight), told.max_inflight_per_key)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ..session import Node, Run, Session
 
 
+_AT_ONCE = 0.0005
+"""Seconds; what came sooner was not waited for: a job's result, which is read whole when it has long ended."""
+
+
 def finish_words(node: Node, run: Run) -> str:
     """Why a choice ended; ``""`` while it has not."""
     reason, stop = node.finish_reason, node.stop_reason
@@ -60,7 +64,8 @@ def figures(session: Session, run: Run, at: float) -> list[str]:
         about = "about " if run.usage_source == "estimate" else ""
         shown.append(f"{about}{prompt}{tokens:,} {'token' if tokens == 1 else 'tokens'}")
     if run.first_token_at is not None:
-        shown.append(f"first token {_seconds(run.first_token_at - run.opened_at)}")
+        if run.first_token_at - run.opened_at >= _AT_ONCE:
+            shown.append(f"first token {_seconds(run.first_token_at - run.opened_at)}")
         took = (at if run.closed_at is None else run.closed_at) - run.first_token_at
         if tokens > 1 and took > 0.05:
             rate = (tokens - 1) / took

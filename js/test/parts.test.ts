@@ -121,6 +121,12 @@ describe("status", () => {
     expect(finishWords(node, { ...run, outcome: "interrupted" })).toBe("interrupted");
   });
 
+  it("does not time what was read whole, as a job's result is", () => {
+    const at = run.opened_at;
+    const whole = { ...run, first_token_at: at, closed_at: at, usage_source: "usage" as const, prompt_tokens: 3, completion_tokens: 1 };
+    expect(figures(state, whole, at)).toEqual(["3 + 1 token"]);
+  });
+
   it("counts and measures by the kernel's clock", () => {
     fold(state, { type: "TokensArrived", node: "n", tokens: ["a"], logprobs: [-1], top: [null] }, 100.41);
     fold(state, { type: "TokensArrived", node: "n", tokens: ["b", "c"], logprobs: [-1, -1], top: [null, null] }, 101.41);

@@ -10,6 +10,8 @@ export interface Acts {
   fork(token: number, text: string): void;
   resample(token: number): void;
   edit(token: number): void;
+  /** The run was greedy: the same text comes again. */
+  greedy: boolean;
   /** Whether branches are sent as token ids. */
   exact: boolean;
 }
@@ -37,6 +39,7 @@ export function buttons(token: number, acts: Acts): HTMLElement {
     whole.append(element);
   };
   button("resample from here", "A branch that keeps the text before this token and samples on from there", () => acts.resample(token));
+  if (acts.greedy) whole.append(make("span", "acs-tip-note", "at temperature 0 it gives the same text"));
   button("edit and continue…", "A branch that goes on from a text you change", () => acts.edit(token));
   const box = make("input", "");
   box.type = "checkbox";

@@ -4,7 +4,7 @@
 import { textTo, type RunState, type State } from "../state";
 import type { Fields } from "../host";
 import { make } from "./dom";
-import { completionTokens, count, outcomeWords } from "./status";
+import { completionTokens, outcomeWords, tokenCount } from "./status";
 import { visible } from "./text";
 
 /** A prompt that was not sent. */
@@ -34,7 +34,7 @@ export class History {
     const runs = Object.values(state.runs);
     runs.forEach((run, place) => {
       const item = this.#item(`run ${run.id}`, () => this.restoreRun(run.id));
-      const words = [`${place + 1}`, clock(run.opened_at), outcomeWords(run), `${count(completionTokens(state, run))} tokens`];
+      const words = [`${place + 1}`, clock(run.opened_at), outcomeWords(run), `${tokenCount(completionTokens(state, run))}`];
       // One that has ended stays as it is: a long history costs nothing while another run comes.
       if (item.dataset["outcome"] !== run.outcome || run.outcome === "open") {
         fill(item, words.join(" · "), promptOf(state, run) ?? "token ids", resultOf(state, run));

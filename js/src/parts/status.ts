@@ -46,6 +46,14 @@ export function completionTokens(state: State, run: RunState): number {
   return run.nodes.reduce((sum, id) => sum + (state.nodes[id]?.tokens.length ?? 0), 0);
 }
 
+/** Seconds; what came sooner was not waited for: a job's result, which is read whole when it has long ended. */
+const AT_ONCE = 0.0005;
+
+/** `1 token`, `2,000 tokens`. */
+export function tokenCount(tokens: number): string {
+  return `${count(tokens)} ${tokens === 1 ? "token" : "tokens"}`;
+}
+
 /** Figures for the status line, each ready to show. `at`: when the last thing happened. */
 export function figures(state: State, run: RunState, at: number): string[] {
   const shown: string[] = [];
@@ -53,10 +61,11 @@ export function figures(state: State, run: RunState, at: number): string[] {
   if (tokens > 0) {
     const prompt = run.usage_source === null ? "" : `${count(run.prompt_tokens)} + `;
     const about = run.usage_source === "estimate" ? "about " : "";
-    shown.push(`${about}${prompt}${count(tokens)} ${tokens === 1 ? "token" : "tokens"}`);
+    shown.push(`${about}${prompt}${tokenCount(tokens)}`);
   }
   if (run.first_token_at !== null) {
-    shown.push(`first token ${seconds(run.first_token_at - run.opened_at)}`);
+    const waited = run.first_token_at - run.opened_at;
+    if (waited >= AT_ONCE) shown.push(`first token ${seconds(waited)}`);
     const took = (run.closed_at ?? at) - run.first_token_at;
     if (tokens > 1 && took > 0.05) shown.push(`${rate((tokens - 1) / took)} tok/s`);
   }

@@ -3,7 +3,7 @@
  */
 import type { RunState, State } from "../state";
 import { make, say } from "./dom";
-import { completionTokens, count, figures, finishWords, modelName, outcomeWords } from "./status";
+import { completionTokens, figures, finishWords, modelName, outcomeWords, tokenCount } from "./status";
 
 /** Figures of a run that is coming change no more often than this; nobody reads faster. */
 const FIGURES_EVERY_MS = 150;
@@ -109,7 +109,7 @@ export class StatusLine {
     const now = performance.now();
     if (run.outcome === "open" && now - this.#told < TELL_EVERY_MS) return;
     this.#told = now;
-    const words = `${outcomeWords(run)}, ${count(completionTokens(state, run))} tokens`;
+    const words = `${outcomeWords(run)}, ${tokenCount(completionTokens(state, run))}`;
     if (this.#live.textContent !== words) this.#live.textContent = words;
   }
 }

@@ -22,7 +22,7 @@ interface Dial {
 const DIALS: readonly Dial[] = [
   { key: "temperature", name: "temperature", max: 3, step: 0.05, most: 100, hint: "0 is greedy" },
   { key: "min_p", name: "min_p", max: 1, step: 0.01, most: 1, hint: "0 is off" },
-  { key: "top_k", name: "top_k", max: 20, step: 1, most: 1_000_000, hint: "0 is off" },
+  { key: "top_k", name: "top_k", max: 20, step: 1, most: 1_000_000, hint: "0 is off here; a request takes -1" },
   { key: "top_p", name: "top_p", max: 1, step: 0.01, most: 1, hint: "1 is off" },
 ];
 

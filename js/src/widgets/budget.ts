@@ -53,9 +53,10 @@ export function figures(seen: Seen): [string, string, string][] {
   return rows;
 }
 
-/** Widths of the spent and the held part of the bar, in percent of the whole. */
-export function shares(seen: Seen): [number, number] {
-  const whole = seen.limit ?? Math.max(seen.projected, seen.spent + seen.held, 1);
+/** Widths of the spent and the held part of the bar, in percent of the limit; without one there is nothing to fill. */
+export function shares(seen: Seen): [number, number] | null {
+  if (seen.limit === null) return null;
+  const whole = seen.limit;
   const spent = Math.min(1, seen.spent / Math.max(1, whole));
   return [spent * 100, Math.min(1 - spent, seen.held / Math.max(1, whole)) * 100];
 }
@@ -86,10 +87,13 @@ class View {
     this.element.dataset.level = seen.level;
     say(this.#name, `Tokens of ${seen.name}, ${seen.month}`);
     say(this.#warning, seen.warning === "" ? "" : MARKS[seen.level] + seen.warning);
-    const [spent, held] = shares(seen);
-    this.#spent.style.width = `${spent}%`;
-    this.#held.style.width = `${held}%`;
-    this.#describe(seen);
+    const parts = shares(seen);
+    this.#bar.hidden = parts === null;
+    if (parts !== null) {
+      this.#spent.style.width = `${parts[0]}%`;
+      this.#held.style.width = `${parts[1]}%`;
+      this.#describe(seen, seen.limit ?? 0);
+    }
     figures(seen).forEach(([name, value, more], index) => {
       const row = (this.#list.children[index] ?? this.#list.appendChild(figure())) as HTMLElement;
       const [term, shown] = row.children as unknown as [HTMLElement, HTMLElement];
@@ -100,13 +104,12 @@ class View {
     say(this.#spoken, seen.level === "ok" ? "" : `Token budget: ${seen.warning}`);
   }
 
-  #describe(seen: Seen): void {
-    const whole = seen.limit ?? Math.max(seen.projected, seen.spent + seen.held, 1);
-    const left = seen.limit === null ? "no limit" : `${tokens(seen.left ?? 0)} left of ${count(seen.limit)}`;
+  #describe(seen: Seen, whole: number): void {
+    const left = `${tokens(seen.left ?? 0)} left of ${count(whole)}`;
     this.#bar.setAttribute("aria-valuemax", String(whole));
     this.#bar.setAttribute("aria-valuenow", String(Math.min(whole, seen.spent + seen.held)));
     this.#bar.setAttribute("aria-valuetext", `${tokens(seen.spent)} spent, ${count(seen.held)} held, ${left}`);
-    this.#bar.setAttribute("aria-label", seen.limit === null ? "Spent and held, of the month at its pace" : "Spent and held, of the limit");
+    this.#bar.setAttribute("aria-label", "Spent and held, of the limit");
   }
 }
 

@@ -64,7 +64,8 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   };
 
   let exact = false;
-  const acts = ({ node: { id } }: Looked, done: () => void): Acts => ({
+  const acts = ({ node: { id, run } }: Looked, done: () => void): Acts => ({
+    greedy: host.state.runs[run]?.request["temperature"] === 0,
     get exact() {
       return exact;
     },
