@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .completion import Choice, Completion, Token
     from .distribution import Distribution, Distributions
     from .errors import AcsError
+    from .inspector import Inspector
     from .job_board import JobBoard
     from .record import load
     from .rollouts import Rollout, rollout, rollout_async
@@ -38,6 +39,7 @@ _HOMES = {
     "Completion": "completion",
     "Distribution": "distribution",
     "Distributions": "distribution",
+    "Inspector": "inspector",
     "JobBoard": "job_board",
     "Rollout": "rollouts",
     "Session": "session",
@@ -64,6 +66,7 @@ __all__ = [
     "Completion",
     "Distribution",
     "Distributions",
+    "Inspector",
     "JobBoard",
     "Rollout",
     "Session",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from .wire import Capabilities
+
 T = TypeVar("T")
 _TAILS = ("\n", "\n\n", " the", ".")
 AT_ONCE = 8
@@ -48,7 +50,7 @@ def score(text: Any, *, client: Client | None = None, **options: Any) -> Score |
     Raises :class:`NoPromptLogprobs` when the server cannot score, :class:`InvalidRequest`, or the request's error.
     """
     texts, many = _listed(text, options)
-    with _client(client) as used:
+    with client_of(client) as used:
         scores = _run(score_steps(texts, **_with_limit(options, used)), used) if texts else []
     return scores if many else scores[0]
 
@@ -68,7 +70,7 @@ def logprob(
     ``seam``: what to do when no token ends where the context ends: ``nearest`` counts the spanning token with the
     continuation and says so, ``refuse`` raises. Other options as for :func:`score`.
     """
-    with _client(client) as used:
+    with client_of(client) as used:
         steps = continuation_steps([(given, continuation)], seam=seam, **_with_limit(options, used))
         return _run(steps, used)[0]
 
@@ -85,7 +87,7 @@ def choose(
     texts = list(candidates)
     if not texts:
         raise InvalidRequest("There are no candidates to choose from.")
-    with _client(client) as used:
+    with client_of(client) as used:
         steps = continuation_steps([(context, text) for text in texts], **_with_limit(options, used))
         return sorted(_run(steps, used), key=NORMALISATIONS[by], reverse=True)
 
@@ -119,7 +121,7 @@ def distributions(
     the wire and 4 here. Raises :class:`InvalidRequest` when the model's own cap (``full_vocab_max_prompt_tokens``) is
     known and the prompt, as ids, is longer.
     """
-    with _client(client) as used:
+    with client_of(client) as used:
         request = used.request(prompt, **_full(used, prompt, model, fields))
         session = Session()
         exchange = used.exchange(request, strain=MatrixReader)
@@ -148,9 +150,15 @@ def next_token(prompt: str | list[int], **options: Any) -> Distribution:
     raise InvalidRequest("The text's last token joins whatever follows it: score token ids instead.")
 
 
-def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+def limits_of(client: Any, model: str | None = None) -> Capabilities | None:
+    """What a model's own entry in the list of models says of its limits, if it is there."""
     _learn(client)
-    limits = client._limits_of(model or client.model)
+    limits: Capabilities | None = client._limits_of(model or client.model)
+    return limits
+
+
+def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    limits = limits_of(client, model)
     cap = limits.full_vocab_max_prompt_tokens if limits else None
     if cap is not None and isinstance(prompt, list) and len(prompt) > cap:
         raise InvalidRequest(
@@ -250,7 +258,8 @@ async def _run_async(steps: Steps[T], client: AsyncClient) -> T:
 
 
 @contextmanager
-def _client(given: Client | None) -> Iterator[Client]:
+def client_of(given: Client | None) -> Iterator[Client]:
+    """The client that was given, or one of the environment that is closed at the end."""
     if given is not None:
         yield given
         return

@@ -115,7 +115,7 @@ A rollout sends thousands of prompts into one file and goes on where it was, wha
 
 
 _SCORE = """\
-    from acs_jupyter import score, logprob, choose, perplexity, distributions, next_token
+    from acs_jupyter import score, logprob, choose, perplexity, distributions, next_token, Inspector
 
     score(text, top=5)                 token ids, logprobs (nats), surprisal (bits), ranks; .to_frame()
     score([text, text])                several, in batches; score_async beside an AsyncClient
@@ -124,6 +124,7 @@ _SCORE = """\
     perplexity(texts)                  a number for a text, a frame for several
     next_token(text)                   the whole distribution of what follows: .top(5), .entropy, .of(" a").rank
     distributions(text)                one at each position: d[3].kl(other), .js(other), d.ranks(" a"), d.save(file)
+    Inspector(text)                    the text in colours, the distribution at each token; a score or completion too
     result.with_ids()                  a completion's token ids, by one scoring request
 
 Every text costs its own tokens and one. The first token of a text has no score: nothing stands in front of it."""

@@ -94,6 +94,15 @@ def static_html(
     return _page(session, here, beside_window, show_prompt, texts)
 
 
+def page(markup: str, line: str) -> str:
+    """A text of its own, its tokens marked up already, over one line; it hides itself beside a window."""
+    return (
+        f'<style>{_STYLE + _BESIDE}</style><div class="acs-static acs-beside">'
+        f'<pre style="white-space:pre-wrap;word-break:normal">{markup}</pre>'
+        f'<div class="acs-line">{text_of(line)}</div></div>'
+    )
+
+
 def _page(session: Session, run: Run, beside_window: bool, show_prompt: bool, texts: dict[str, str]) -> str:
     style = _STYLE + (_BESIDE if beside_window else "")
     parts = [f'<style>{style}</style><div class="acs-static{" acs-beside" if beside_window else ""}">']
