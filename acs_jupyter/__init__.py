@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .budget_view import BudgetMeter
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
+    from .differences import Difference, difference
     from .distribution import Distribution, Distributions
     from .errors import AcsError
     from .inspector import Inspector
@@ -37,6 +38,7 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "Difference": "differences",
     "Distribution": "distribution",
     "Distributions": "distribution",
     "Inspector": "inspector",
@@ -46,6 +48,7 @@ _HOMES = {
     "Token": "completion",
     "Workbench": "workbench",
     "choose": "scoring",
+    "difference": "differences",
     "distributions": "scoring",
     "load": "record",
     "logprob": "scoring",
@@ -64,6 +67,7 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "Difference",
     "Distribution",
     "Distributions",
     "Inspector",
@@ -74,6 +78,7 @@ __all__ = [
     "Workbench",
     "__version__",
     "choose",
+    "difference",
     "distributions",
     "load",
     "load_ipython_extension",

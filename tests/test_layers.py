@@ -42,6 +42,7 @@ FLOORS = [
     },
     {"score_values", "continuing", "costs"},
     {"inspected", "differences"},
+    {"widgets.difference"},
     {"score_steps", "connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
     {"widgets.budget"},
     {"budget_view"},
@@ -110,6 +111,7 @@ FOREIGN_TO_PURE = {
 }
 # Doors opened only when someone walks through them: a function's own import of a room above, with its reason in code.
 LATE = {
+    ("differences", "widgets.difference"),
     ("completion", "exact_ids"),
     ("completion", "frames"),
     ("completion", "replay"),
