@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .rollouts import Rollout, rollout, rollout_async
     from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
     from .session import Session
+    from .surgery import Surgery
     from .workbench import Workbench
 
 _HOMES = {
@@ -45,6 +46,7 @@ _HOMES = {
     "JobBoard": "job_board",
     "Rollout": "rollouts",
     "Session": "session",
+    "Surgery": "surgery",
     "Token": "completion",
     "Workbench": "workbench",
     "choose": "scoring",
@@ -74,6 +76,7 @@ __all__ = [
     "JobBoard",
     "Rollout",
     "Session",
+    "Surgery",
     "Token",
     "Workbench",
     "__version__",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from .client import AsyncClient, Client
 from .completion import Completion
 from .distribution import Distribution, Distributions
-from .errors import AcsError, InvalidRequest, NoPromptLogprobs
+from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
 from .matrix_reader import Matrix, MatrixReader
 from .score_steps import BATCH, Result, Steps, check, continuation_steps, score_steps
 from .score_values import NORMALISATIONS, Continuation, Score
@@ -51,14 +51,14 @@ def score(text: Any, *, client: Client | None = None, **options: Any) -> Score |
     """
     texts, many = _listed(text, options)
     with client_of(client) as used:
-        scores = _run(score_steps(texts, **_with_limit(options, used)), used) if texts else []
+        scores = run_steps(score_steps(texts, **with_limit(options, used)), used) if texts else []
     return scores if many else scores[0]
 
 
 async def score_async(text: Any, *, client: AsyncClient, **options: Any) -> Any:
     """The asynchronous twin of :func:`score`; batches are sent side by side."""
     texts, many = _listed(text, options)
-    scores = await _run_async(score_steps(texts, **_with_limit(options, client)), client) if texts else []
+    scores = await _run_async(score_steps(texts, **with_limit(options, client)), client) if texts else []
     return scores if many else scores[0]
 
 
@@ -71,8 +71,8 @@ def logprob(
     continuation and says so, ``refuse`` raises. Other options as for :func:`score`.
     """
     with client_of(client) as used:
-        steps = continuation_steps([(given, continuation)], seam=seam, **_with_limit(options, used))
-        return _run(steps, used)[0]
+        steps = continuation_steps([(given, continuation)], seam=seam, **with_limit(options, used))
+        return run_steps(steps, used)[0]
 
 
 def choose(
@@ -88,8 +88,8 @@ def choose(
     if not texts:
         raise InvalidRequest("There are no candidates to choose from.")
     with client_of(client) as used:
-        steps = continuation_steps([(context, text) for text in texts], **_with_limit(options, used))
-        return sorted(_run(steps, used), key=NORMALISATIONS[by], reverse=True)
+        steps = continuation_steps([(context, text) for text in texts], **with_limit(options, used))
+        return sorted(run_steps(steps, used), key=NORMALISATIONS[by], reverse=True)
 
 
 def perplexity(texts: Any, *, client: Client | None = None, **options: Any) -> Any:
@@ -216,18 +216,24 @@ def _learn(client: Any) -> None:
             client._models = []
 
 
-def _with_limit(options: dict[str, Any], client: Any) -> dict[str, Any]:
+def with_limit(options: dict[str, Any], client: Any) -> dict[str, Any]:
+    """Options for the steps, with the tokens a prompt may have if the server says so."""
     _learn(client)
     limits = client._limits_of(options.get("model") or client.model)
     length = limits.max_model_len if limits else None
     return {"limit": None if length is None else length - 1, **options}
 
 
-def _run(steps: Steps[T], client: Client) -> T:
+def run_steps(steps: Steps[T], client: Client, *, windows: bool = True) -> T:
+    """Send what the steps ask for. Without ``windows`` a text that is too long is an error: reading it in windows
+    would cost more than was said."""
+
     def one(fields: dict[str, Any]) -> Result:
         try:
             return client.complete(fields["prompt"], **{k: v for k, v in fields.items() if k != "prompt"})
         except AcsError as error:
+            if isinstance(error, ContextLengthExceeded) and not windows:
+                raise
             return error
 
     try:
