@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET
 
 from .errors import BadJson, BadRequest, InvalidRequest
+from .plain import plain_fields
 from .wire import (
     MAX_JOB_BODY,
     MAX_JOB_TOKENS,
@@ -50,23 +51,49 @@ def build_request(fields: dict[str, Any]) -> CompletionRequest:
         raise InvalidRequest("prompt is missing.")
     if isinstance(given.get("stream_options"), StreamOptions):
         given["stream_options"] = msgspec.to_builtins(given["stream_options"])
-    _check_encodable(given)
+    given = plain_fields(given)
     try:
         request = msgspec.convert(given, CompletionRequest)
     except msgspec.ValidationError as error:
         raise InvalidRequest(explain(str(error), given)) from None
-    problem = broken_rule(request)
+    except OverflowError:
+        raise InvalidRequest(_too_large(given)) from None
+    problem = broken_rule(request) or _refused_by_engine(request)
     if problem:
         raise InvalidRequest(problem)
     return request
 
 
+def _too_large(given: dict[str, Any]) -> str:
+    large = [name for name, value in given.items() if isinstance(value, int) and abs(value) >= 2**64]
+    return f"{', '.join(large) or 'prompt'}: a number is out of every range."
+
+
+def _refused_by_engine(request: CompletionRequest) -> str | None:
+    """What the schema allows and the engine behind it refuses: told before it is sent."""
+    stops = [request.stop] if isinstance(request.stop, str) else request.stop
+    if isinstance(stops, list) and "" in stops:
+        return "stop='': an empty text cannot end anything; leave it out."
+    if request.fan_out > 1 and request.temperature == 0:
+        return f"n={request.n} with temperature=0: all samples would be the same; ask for one, or raise temperature."
+    for prompt in request.prompts:
+        if isinstance(prompt, list) and min(prompt) < 0:
+            return f"prompt holds the token id {min(prompt)}: ids count from 0."
+        if not prompt and request.add_special_tokens is False:
+            return "prompt='' with add_special_tokens=False holds no token at all; drop one of the two."
+    return None
+
+
 def unchecked(fields: dict[str, Any]) -> Unchecked:
     """A request of whatever was given; only what has no JSON form is refused."""
     given = {name: value for name, value in fields.items() if value is not None and value is not UNSET}
-    _check_encodable(given)
+    try:
+        given = plain_fields(msgspec.to_builtins(plain_fields(given)))
+        msgspec.json.encode(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidRequest(f"A field has no form in JSON: {error}.") from None
     known = {name: value for name, value in given.items() if name in REQUEST_FIELDS}
-    return Unchecked(**{"prompt": "", **known}, given=msgspec.to_builtins(given))
+    return Unchecked(**{"prompt": "", **known}, given=given)
 
 
 def parse_request(body: bytes) -> CompletionRequest:
@@ -129,12 +156,38 @@ def job_too_large(size: int) -> str | None:
 
 def unknown_field(name: str) -> str:
     """The sentence for a field the contract does not have, with the nearest one it has."""
-    if name == "best_of":
-        return "Unknown field 'best_of'; use n for several samples."
+    if name in _TOLD:
+        return f"Unknown field '{name}'; {_TOLD[name]}."
     if len(name) > _LONGEST_NAME:
         return f"Unknown field '{name[:_LONGEST_NAME]}…' of {len(name)} characters."
-    near = get_close_matches(name.replace("-", "_").lower(), REQUEST_FIELDS, n=1, cutoff=0.6)
-    return f"Unknown field '{name}'." + (f" Did you mean '{near[0]}'?" if near else "")
+    return f"Unknown field '{name}'.{_suggestion(name, REQUEST_FIELDS)}"
+
+
+def _suggestion(name: str, known: tuple[str, ...]) -> str:
+    near = get_close_matches(name.replace("-", "_").lower(), known, n=1, cutoff=0.75)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+_TOLD = {
+    "best_of": "use n for several samples",
+    "messages": "base models have no chat: the text to continue is the prompt",
+    "timeout": "it belongs to the client: Client(timeout=SECONDS)",
+    "retries": "it belongs to the client: Client(retries=COUNT)",
+    "max_retries": "it belongs to the client: Client(retries=COUNT)",
+    "api_key": "it belongs to the client: Client(api_key=...)",
+    "base_url": "it belongs to the client: Client(base_url=...)",
+    "min_tokens": "the service has no lower bound; max_tokens is the upper one",
+    "max_completion_tokens": "here it is max_tokens",
+    "max_new_tokens": "here it is max_tokens",
+    "skip_special_tokens": "the service has none; add_special_tokens is about the prompt",
+    "length_penalty": "the service has no beam search, so no such penalty",
+    "logit_bias": "the service has none",
+    "suffix": "the service has none: a model continues the prompt's end",
+    "extra_body": "give its fields themselves; with validate=False any field is sent",
+    "num_return_sequences": "use n for several samples",
+    "stop_sequences": "here it is stop",
+}
+"""Fields of others, and what there is instead."""
 
 
 def explain(problem: str, given: Any) -> str:
@@ -144,7 +197,10 @@ def explain(problem: str, given: Any) -> str:
     path = where.group(1) if where else ""
     if unknown:
         name = unknown.group(1)
-        return unknown_field(name) if not path else f"Unknown field '{_short(name)}' in {_short(path)}."
+        if not path:
+            return unknown_field(name)
+        known = StreamOptions.__struct_fields__ if path == "stream_options" else ()
+        return f"Unknown field '{_short(name)}' in {_short(path)}.{_suggestion(_short(name), known)}"
     if "missing required field" in problem:
         return "prompt is missing."
     rule = problem.split(" - at ", maxsplit=1)[0].replace("`", "")
@@ -185,8 +241,16 @@ def _output_work(request: CompletionRequest) -> str | None:
         return None
     return (
         f"prompts x n x max_tokens = {request.prompt_count} x {request.fan_out} x {request.max_tokens} "
-        f"= {work} is above {MAX_OUTPUT_WORK}."
+        f"= {work} is above {MAX_OUTPUT_WORK}. {_lower(request, MAX_OUTPUT_WORK)}"
     )
+
+
+def _lower(request: CompletionRequest, most: int) -> str:
+    fits = most // request.choice_count
+    if fits < 1:
+        return "Send fewer prompts at once."
+    several = " or send fewer prompts or samples at once" if request.choice_count > 1 else ""
+    return f"Lower max_tokens to {fits}{several}."
 
 
 def _stream_rules(request: CompletionRequest) -> str | None:
@@ -225,21 +289,6 @@ def _job_work(request: CompletionRequest) -> str | None:
         f"prompts x n x max_tokens = {request.prompt_count} x {request.fan_out} x {tokens} = {work} is above "
         f"{MAX_JOB_TOKENS}, the most a job may ask for; split it, or use /v1/completions."
     )
-
-
-def _check_encodable(given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        texts = value if isinstance(value, list) else [value]
-        for text in texts:
-            if not isinstance(text, str):
-                continue
-            try:
-                text.encode("utf-8")
-            except UnicodeEncodeError as error:
-                raise InvalidRequest(
-                    f"{name} holds a lone surrogate (U+{ord(text[error.start]):04X}) at character "
-                    f"{error.start}; it has no UTF-8 form and cannot be sent."
-                ) from None
 
 
 def _short(name: str) -> str:

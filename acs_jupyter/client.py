@@ -9,25 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import Unpack
 
 import httpx
 
 from .completion import Completion
-from .connection import Connection, made, reason_of, stream_fields, streamed_if_possible
-from .errors import AcsError, ConnectionFailed
+from .connection import LOST, NOT_SENT, Connection, Reached, Sink, made, stream_fields, streamed_if_possible
 from .events import AnyEvent
 from .exchange import Exchange
 from .jobs import AsyncJobs, Jobs
+from .parting import part, part_async
 from .session import Session
 from .streams import AsyncStream, Stream, result_of
 from .wire import Fields, Model, ModelStatus, Prompt
-
-Sink = Callable[[list[AnyEvent]], None]
-"""Takes events as they happen; a session's ``apply``, usually."""
-
-_LOST = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 
 
 class Client(Connection):
@@ -35,13 +30,19 @@ class Client(Connection):
 
     Parameters: ``base_url`` and ``api_key`` (default: ``ACS_API_BASE``, ``ACS_API_KEY``; with or without
     ``/v1``), ``model`` (default for requests that name none), ``workload`` (``interactive`` or ``batch``),
-    ``timeout`` (seconds without a byte), ``retries``, ``meter`` (see :class:`Meter`; by default the machine's
+    ``timeout`` (seconds without a byte), ``retries`` (how often a refused request is sent again: 0 for never),
+    ``longest_wait`` (the longest ``Retry-After``, in seconds, that is waited for; default 600, and 10 for a model that
+    is paused), ``meter`` (see :class:`Meter`; by default the machine's
     budget ledger, ``None`` for none).
     """
 
     def _set_up(self) -> None:
         self._http = made(httpx.Client, self._options())
         self.jobs = Jobs(self)
+
+    @property
+    def _closed(self) -> bool:
+        return self._http.is_closed
 
     def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
@@ -51,12 +52,17 @@ class Client(Connection):
         It is streamed inside where the contract allows, so that interrupting it keeps what came
         (``stream=False`` asks for one JSON body). Raises :class:`AcsError`. Whatever exception ends the run, a
         ``KeyboardInterrupt`` too, has what came as its ``completion``.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
         """
         request = self.request(prompt, **streamed_if_possible({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
-            for _ in self.drive(exchange, session.apply):
+            for _ in self.drive(exchange, self._telling(exchange, session.apply)):
                 pass
         except BaseException as error:
             error.completion = Completion(session, exchange.run)  # type: ignore[attr-defined]
@@ -64,25 +70,36 @@ class Client(Connection):
         return result_of(exchange, session)
 
     def stream(self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]) -> Stream:
-        """Send a request and iterate over its tokens as they arrive; see :class:`Stream`."""
+        """Send a request and iterate over its tokens as they arrive; see :class:`Stream`.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
+        """
         request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
-        return Stream(self.drive(exchange, session.apply), exchange, session)
+        return Stream(self.drive(exchange, self._telling(exchange, session.apply)), exchange, session)
 
     def models(self) -> list[Model]:
         """The models the server offers, with their limits."""
+        self._check_open()
         try:
-            return self._keep_models(self._http.get(f"{self.base_url}/models"))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = self._http.get(f"{self.base_url}/models")
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._keep_models(response)
 
     def status(self, model: str) -> ModelStatus:
         """Whether a model is warm, and if not how its start goes."""
+        url = self._status_url(model)
+        self._check_open()
         try:
-            return self._read_status(self._http.get(self._status_url(model)))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = self._http.get(url)
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._read_status(response)
 
     def drive(self, exchange: Exchange, sink: Sink) -> Generator[list[AnyEvent], None, None]:
         """Carry one run to its end. Each batch of events goes to ``sink`` and is then yielded.
@@ -90,6 +107,7 @@ class Client(Connection):
         Closing the iterator closes the socket and ends the run as stopped. Errors end the run and are left in
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
+        self._check_open()
         self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
@@ -107,17 +125,20 @@ class Client(Connection):
         try:
             with self._http.stream(**self._call(exchange)) as response:
                 yield exchange.head(response.status_code, response.headers)
-                for data in response.iter_bytes():
+                pieces = response.iter_bytes()
+                for data in pieces:
                     events = exchange.feed(data)
                     if events:
                         yield events
-                    if exchange.error is not None:
-                        break  # an error frame ends a stream; nothing behind it counts
+                    if exchange.error is not None or exchange.closed:
+                        break  # an error frame or [DONE] ends a stream; nothing behind it counts
+                if exchange.closed:
+                    part(response, pieces)
             yield exchange.end()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            yield exchange.unreachable(reason_of(error))
-        except _LOST as error:
-            yield exchange.lost(reason_of(error))
+        except NOT_SENT as error:
+            yield exchange.unreachable(self._reason(error))
+        except LOST as error:
+            yield exchange.lost(self._reason(error))
 
     def close(self) -> None:
         """Close all connections."""
@@ -137,15 +158,27 @@ class AsyncClient(Connection):
         self._http = made(httpx.AsyncClient, self._options())
         self.jobs = AsyncJobs(self)
 
+    @property
+    def _closed(self) -> bool:
+        return self._http.is_closed
+
     async def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
     ) -> Completion:
-        """See :meth:`Client.complete`. Cancelling the task closes the socket and ends the run as stopped."""
+        """See :meth:`Client.complete`. Cancelling the task closes the socket and ends the run as stopped.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
+        """
         request = self.request(prompt, **streamed_if_possible({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
-            async with contextlib.aclosing(self.drive(exchange, session.apply)) as batches:
+            async with contextlib.aclosing(
+                self.drive(exchange, self._telling(exchange, session.apply))
+            ) as batches:
                 async for _ in batches:
                     pass
         except BaseException as error:
@@ -156,28 +189,40 @@ class AsyncClient(Connection):
     def stream(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
     ) -> AsyncStream:
-        """See :meth:`Client.stream`."""
+        """See :meth:`Client.stream`.
+
+        Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
+        ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
+        ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
+        ``stream_options``; ``validate=False`` sends whatever is given.
+        """
         request = self.request(prompt, **stream_fields({**fields}))
         session = session if session is not None else Session()
         exchange = self.exchange(request)
-        return AsyncStream(self.drive(exchange, session.apply), exchange, session)
+        return AsyncStream(self.drive(exchange, self._telling(exchange, session.apply)), exchange, session)
 
     async def models(self) -> list[Model]:
         """The models the server offers, with their limits."""
+        self._check_open()
         try:
-            return self._keep_models(await self._http.get(f"{self.base_url}/models"))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = await self._http.get(f"{self.base_url}/models")
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._keep_models(response)
 
     async def status(self, model: str) -> ModelStatus:
         """See :meth:`Client.status`."""
+        url = self._status_url(model)
+        self._check_open()
         try:
-            return self._read_status(await self._http.get(self._status_url(model)))
-        except _LOST as error:
-            raise _cannot_reach(error) from None
+            response: Reached = await self._http.get(url)
+        except LOST as error:
+            response = self._unreachable(error)
+        return self._read_status(response)
 
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
+        self._check_open()
         self.reserve(exchange)
         try:
             yield _told(sink, exchange.open())
@@ -196,17 +241,20 @@ class AsyncClient(Connection):
         try:
             async with self._http.stream(**self._call(exchange)) as response:
                 yield exchange.head(response.status_code, response.headers)
-                async for data in response.aiter_bytes():
+                pieces = response.aiter_bytes()
+                async for data in pieces:
                     events = exchange.feed(data)
                     if events:
                         yield events
-                    if exchange.error is not None:
-                        break  # an error frame ends a stream; nothing behind it counts
+                    if exchange.error is not None or exchange.closed:
+                        break  # an error frame or [DONE] ends a stream; nothing behind it counts
+                if exchange.closed:
+                    await part_async(pieces)
             yield exchange.end()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            yield exchange.unreachable(reason_of(error))
-        except _LOST as error:
-            yield exchange.lost(reason_of(error))
+        except NOT_SENT as error:
+            yield exchange.unreachable(self._reason(error))
+        except LOST as error:
+            yield exchange.lost(self._reason(error))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -223,7 +271,3 @@ def _told(sink: Sink, events: list[AnyEvent]) -> list[AnyEvent]:
     if events:
         sink(events)
     return events
-
-
-def _cannot_reach(error: Exception) -> AcsError:
-    return ConnectionFailed(f"The server cannot be reached ({reason_of(error)}).")

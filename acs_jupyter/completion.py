@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MINUS_INFINITY = -9999.0
 """vLLM writes this for a probability of zero, so that JSON stays valid."""
 
+MOST_RANKS = 2**63
+"""``prompt_logprobs=-1`` asks for every rank."""
+
 
 class Alternative(Struct, frozen=True):
     """A token the model weighed: its decoded text and natural-log probability."""
@@ -88,7 +91,8 @@ class PromptToken(Struct, frozen=True):
     """One token of a prompt, scored: ``prompt_logprobs`` asks for it.
 
     ``id`` is the token's id in the vocabulary. ``logprob`` (natural) and ``rank`` (1 = most likely) are the model's for
-    this token at this place; ``alternatives`` are the others that were returned, most likely first.
+    this token at this place; ``alternatives`` are those that were asked for, most likely first, the token itself among
+    them when its rank is.
     """
 
     position: int
@@ -145,7 +149,10 @@ class Choice:
         """The prompt's tokens from position 1 on, when ``prompt_logprobs`` was asked for; position 0 has no score."""
         parent = self._node.parent
         scores = self._session.nodes[parent].scores if parent else None
-        return [_prompt_token(i, entries) for i, entries in enumerate(scores or ()) if entries]
+        request = self._session.runs[self._node.run].request
+        asked = request.get("prompt_logprobs")
+        top = asked if isinstance(asked, int) and asked >= 0 else MOST_RANKS
+        return [_prompt_token(i, entries, top) for i, entries in enumerate(scores or ()) if entries]
 
     @property
     def kept(self) -> int:
@@ -309,6 +316,12 @@ class Completion:
 
         return with_ids(self, client, choice=choice)
 
+    async def replay_async(self, client: Any = None) -> Replay:
+        """:meth:`replay` with an :class:`AsyncClient`, to be awaited."""
+        from .replay import replay_async  # noqa: PLC0415  # as above
+
+        return await replay_async(self, client)
+
     def to_frame(self) -> pd.DataFrame:
         """One row a token (or a choice when tokens are not known); see :mod:`acs_jupyter.frames`."""
         from .frames import completion_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
@@ -335,11 +348,13 @@ class Completion:
         printer.text(self.text)
 
 
-def _prompt_token(position: int, entries: list[Scored]) -> PromptToken:
-    # vLLM puts the real token first in its position, whatever its rank.
+def _prompt_token(position: int, entries: list[Scored], top: int) -> PromptToken:
+    # vLLM puts the real token first in its position, whatever its rank; the others follow from rank 1 on. So the real
+    # one is among the alternatives when its rank is within what was asked for.
     token, text, logprob, rank = entries[0]
-    others = sorted((Alternative(e[1], e[2]) for e in entries[1:]), key=lambda other: -other.logprob)
-    return PromptToken(position, token, text, logprob, rank, tuple(others))
+    told = [e for i, e in enumerate(entries) if i > 0 or (e[3] is not None and e[3] <= top)]
+    likeliest = sorted((Alternative(e[1], e[2]) for e in told), key=lambda each: -each.logprob)
+    return PromptToken(position, token, text, logprob, rank, tuple(likeliest))
 
 
 def _short(text: str) -> str:

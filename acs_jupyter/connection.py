@@ -1,13 +1,15 @@
 """Where a client sends, as whom, and which request its arguments make.
 
-Owns base URL, key, default model, limits already learnt, and the budget's interface. It must not open sockets, and of
-the ledger it knows only that it is what is asked by default.
+Owns base URL, key, default model, limits already learnt, the words for a wait, and the budget's interface. It must not
+open sockets, and of the ledger it knows only that it is what is asked by default.
 The key stands in the headers given to httpx and nowhere else: not in a ``repr``, a message or an event.
 """
 
 from __future__ import annotations
 
-import os
+import logging
+import math
+import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 from urllib.parse import quote, urlsplit
@@ -17,17 +19,40 @@ import httpx
 from . import wire
 from ._version import __version__
 from .checks import beyond_model, build_request, unchecked
-from .errors import AcsError, ConnectionFailed, InvalidRequest, NotConfigured
+from .errors import AcsError, ClientClosed, ConnectionFailed, InvalidRequest, NotConfigured
+from .events import AnyEvent, Waited
 from .exchange import Exchange
 from .failures import error_from_body
-from .secret import HIDDEN, Secret
+from .plain import has_utf8
+from .secret import Secret
+from .settings import (
+    LOOPBACK,
+    address_of,
+    names_of,
+    normal_base,
+    seconds,
+    secret_of,
+    usable,
+    whole,
+    workload_of,
+)
 from .wire import CompletionRequest, Model, ModelStatus, Prompt
 
 T = TypeVar("T")
+E = TypeVar("E", bound=AcsError)
+Reached = httpx.Response | AcsError
+"""An answer, or why there is none."""
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
+LOST = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
+_log = logging.getLogger("acs_jupyter")
 
+WORTH_SAYING = 5.0
+"""Seconds of waiting that are told where nothing else shows them."""
+SAY_EVERY = 60.0
+Sink = Callable[[list[AnyEvent]], None]
+"""Takes events as they happen; a session's ``apply``, usually."""
 READ_TIMEOUT = 900.0
 """Seconds without a byte: a cold boot may take most of it, and the service itself gives up at 840."""
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Meter(Protocol):
@@ -82,25 +107,30 @@ class Connection:
         workload: str = "interactive",
         timeout: float = READ_TIMEOUT,
         retries: int = 3,
+        longest_wait: float | None = None,
         meter: Meter | Literal["ledger"] | None = "ledger",
     ) -> None:
-        api_key = (
-            api_key if isinstance(api_key, Secret) else Secret(api_key or os.environ.get("ACS_API_KEY", ""))
-        )
-        base = api_key.redact(base_url or os.environ.get("ACS_API_BASE") or "")
-        if not base or not api_key:
-            missing = [
-                name for name, value in (("ACS_API_BASE", base), ("ACS_API_KEY", api_key)) if not value
-            ]
+        # A verbose traceback shows the names of a frame with their values: no name here keeps a key.
+        api_key = secret_of(api_key)
+        base_url = address_of(base_url, api_key)
+        self._names = names_of(base_url, api_key)
+        self.base_url = base_url
+        if not base_url or not api_key:
+            named = (("ACS_API_BASE", base_url), ("ACS_API_KEY", api_key))
+            missing = [name for name, value in named if not value]
             raise NotConfigured(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not set.")
-        self.base_url = normal_base(base)
+        self.base_url = normal_base(base_url, self._reword("ACS_API_BASE"))
         self.model = model
-        self.retries = retries
-        self.meter = _default_meter(api_key, self.base_url) if meter == "ledger" else meter
+        self.retries = whole("retries", retries)
         self._models: list[Model] | None = None
-        self._secret = _usable(api_key)
-        self._workload = workload
-        self._timeout = timeout
+        self._secret = usable(api_key, self._reword("ACS_API_KEY"))
+        self._workload = workload_of(workload)
+        self._timeout = seconds("timeout", timeout)
+        self._longest_wait = (
+            None if longest_wait is None else seconds("longest_wait", longest_wait, zero=True)
+        )
+        self._said_at = -math.inf
+        self.meter = _default_meter(api_key, self.base_url) if meter == "ledger" else meter
         self._set_up()
 
     def _set_up(self) -> None:
@@ -110,7 +140,7 @@ class Connection:
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""
         address = urlsplit(self.base_url)
-        loopback = address.hostname in _LOOPBACK
+        loopback = address.hostname in LOOPBACK
         return {
             "timeout": httpx.Timeout(self._timeout, connect=20.0, write=60.0, pool=None),
             "limits": httpx.Limits(max_connections=64, max_keepalive_connections=32),
@@ -146,7 +176,14 @@ class Connection:
 
     def exchange(self, request: CompletionRequest, **options: Any) -> Exchange:
         """A new run of ``request`` under this client's retry rule."""
-        return Exchange(request, retries=self.retries, redact=self._secret.redact, **options)
+        return Exchange(
+            request,
+            retries=self.retries,
+            longest_wait=self._longest_wait,
+            redact=self._secret.censor,
+            reword=self._reword,
+            **options,
+        )
 
     def _limits_of(self, model: Any) -> wire.Capabilities | None:
         for known in self._models or ():
@@ -192,31 +229,81 @@ class Connection:
         else:
             self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
 
+    @property
+    def _closed(self) -> bool:
+        """Whether the client was closed; each kind of client knows."""
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("The client is closed.")
+
+    def _reason(self, problem: Exception) -> str:
+        """Why no answer came, with the host and port that were tried."""
+        return f"{urlsplit(self.base_url).netloc}: {reason_of(problem)}"
+
+    def _unreachable(self, problem: Exception) -> AcsError:
+        return self._worded(ConnectionFailed(f"The server cannot be reached ({self._reason(problem)})."))
+
+    def _worded(self, error: E) -> E:
+        """The error without a key, speaking of the settings by the names under which they were given."""
+        return error.redacted(self._secret.censor).reworded(self._reword)
+
+    def _reword(self, text: str) -> str:
+        for name, given in self._names.items():
+            text = text.replace(name, given)
+        return text
+
+    def _telling(self, exchange: Exchange, sink: Sink) -> Sink:
+        """The same sink; a wait that would be silent is logged, once a minute at most."""
+
+        def take(events: list[AnyEvent]) -> None:
+            sink(events)
+            for event in events:
+                if type(event) is Waited:
+                    self._say(event.note, exchange.delay)
+
+        return take
+
+    def _say(self, note: str, seconds: float | None = None) -> None:
+        now = time.monotonic()
+        if (seconds is None or seconds >= WORTH_SAYING) and now - self._said_at >= SAY_EVERY:
+            self._said_at = now
+            _log.warning("acs-jupyter waits for %s (%s)", urlsplit(self.base_url).netloc, note)
+
     def _watch(self, exchange: Exchange) -> None:
         spent = exchange.usage
         if self.ledgered is not None and spent is not None:
             self.ledgered.running(exchange.ticket, spent.prompt_tokens, spent.completion_tokens)
 
     def _status_url(self, model: str) -> str:
+        if not isinstance(model, str) or not model or not has_utf8(model):
+            raise InvalidRequest(f"model={model!r} is not a model's id.")
         return f"{self.base_url}/models/{quote(model, safe='')}/status"
 
-    def _read_status(self, response: httpx.Response) -> ModelStatus:
-        return self._read(response, wire.decode_status, "The model's status")
+    def _read_status(self, reached: Reached) -> ModelStatus:
+        return self._read(reached, wire.decode_status, "The model's status")
 
-    def _keep_models(self, response: httpx.Response) -> list[Model]:
-        self._models = self._read(response, wire.decode_models, "The list of models").data
+    def _keep_models(self, reached: Reached) -> list[Model]:
+        self._models = self._read(reached, wire.decode_models, "The list of models").data
         return self._models
 
-    def _read(self, response: httpx.Response, decode: Callable[[bytes], T], what: str) -> T:
-        request_id = response.headers.get(wire.REQUEST_ID)
-        if response.status_code != 200:
-            error = error_from_body(response.status_code, response.headers, response.content, request_id)
-            raise error.redacted(self._secret.redact)
+    def _refusal(self, response: httpx.Response, request_id: str | None) -> AcsError:
+        return error_from_body(
+            response.status_code, response.headers, response.content, request_id, self._secret.censor
+        )
+
+    def _read(self, reached: Reached, decode: Callable[[bytes], T], what: str) -> T:
+        if isinstance(reached, AcsError):
+            raise reached  # here, where no exception of httpx hangs on it, with the request it belongs to
+        request_id = self._secret.censor(reached.headers.get(wire.REQUEST_ID) or "") or None
+        if reached.status_code != 200:
+            raise self._worded(self._refusal(reached, request_id))
         try:
-            return decode(response.content)
+            return decode(reached.content)
         except (ValueError, RecursionError):
             message = f"{what} cannot be read; is ACS_API_BASE the address of the API?"
-        raise ConnectionFailed(message, advice="", request_id=request_id)
+        raise self._worded(ConnectionFailed(message, advice="", request_id=request_id))
 
 
 class _Bearer(httpx.Auth):
@@ -234,34 +321,6 @@ def _default_meter(secret: Secret, base_url: str) -> Meter | None:
     from .ledger import meter_for  # noqa: PLC0415  # only where no other meter was given
 
     return meter_for(secret, base_url)
-
-
-def normal_base(base: str) -> str:
-    """A base URL that ends in ``/v1``, however it was written. Raises :class:`NotConfigured`."""
-    text = base.strip()
-    if "@" in text or HIDDEN in text:
-        raise NotConfigured(
-            "ACS_API_BASE holds a key, a user name or a password.",
-            advice="Put the key into ACS_API_KEY instead.",
-        )
-    try:
-        if "://" not in text:
-            host = urlsplit(f"//{text}").hostname
-            text = f"{'http' if host in _LOOPBACK else 'https'}://{text}"
-        parts = urlsplit(text)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        httpx.URL(text)
-    except (ValueError, httpx.InvalidURL):
-        good = False
-    if not good:
-        raise NotConfigured(
-            f"ACS_API_BASE is {base.strip()!r}, which is not an http(s) address.",
-            advice="It looks like https://host/v1.",
-        )
-    path = parts.path.rstrip("/")
-    if not path.endswith("/v1"):
-        path += "/v1"
-    return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def made(make: Callable[..., T], options: dict[str, Any]) -> T:
@@ -288,15 +347,6 @@ def streamed_if_possible(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("stream") is not None or fields.get("prompt_logprobs") is not None:
         return fields
     return stream_fields(fields)
-
-
-def _usable(secret: Secret) -> Secret:
-    text = secret.reveal().strip()
-    good = text.isascii() and text.isprintable() and " " not in text
-    del text  # a verbose traceback shows a frame's names with their values
-    if not good:
-        raise NotConfigured("ACS_API_KEY holds characters that a key cannot have.", advice="Copy it again.")
-    return Secret(secret.reveal().strip())
 
 
 def reason_of(problem: Exception) -> str:

@@ -76,14 +76,16 @@ class NotebookView:
         if self._copy is None:
             return
         from .record import record_of  # noqa: PLC0415  # packed at the end
-        from .widgets.snapshot import mimebundle  # noqa: PLC0415  # drawn at the end
+        from .widgets.snapshot import mimebundle, room_left  # noqa: PLC0415  # drawn at the end
 
         with self._saving:
             now = self._session.copy()  # branches may be coming while it is drawn
             if self._run in now.runs:
                 record = record_of(now, self._run)
                 spent = len(json.dumps(record)) + self._window.weight
-                self._copy.update(mimebundle(now, self._run, spent=spent), raw=True, metadata=record)
+                bundle = mimebundle(now, self._run, spent=spent)
+                self._window.fit(room_left(now, self._run, bundle, spent))
+                self._copy.update(bundle, raw=True, metadata=record)
 
     def _save_aside(self) -> None:
         # A long text takes a while to draw, and the pump's thread has streams to carry.

@@ -1,23 +1,23 @@
 """One request's life as pure steps: what to send, what each piece of the answer means, whether to try again.
 
 Owns the reading of answers in all their forms (JSON, stream, error status, error inside a 200, something
-foreign), the retry rule and the closing of a run. It must not know sockets: the sync and the async driver
+foreign) and the closing of a run. It must not know sockets: the sync and the async driver
 in ``client.py`` carry bytes between this machine and the network, and do nothing else.
 
 Rules, from the service's contract: look for ``error`` before ``choices``, always; leading whitespace of
 a JSON body is keepalive; a stream without ``[DONE]`` whose choices are not finished was cut; never retry after the
-first token; obey ``Retry-After`` and ``X-Should-Retry``; never retry an exhausted budget.
+first token; what a refusal without tokens means for trying again is the rule of ``retrying.py``.
 """
 
 from __future__ import annotations
 
-import random
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import sse, wire
-from .errors import AcsError, ApiError, ConnectionFailed, Interrupted
+from . import lenient, sse, wire
+from .answer_form import Form
+from .errors import CATALOGUE, AcsError, ApiError, ConnectionFailed, Interrupted
 from .events import (
     AnyEvent,
     Failed,
@@ -28,13 +28,12 @@ from .events import (
     Waited,
     opening,
 )
-from .failures import error_from_body, make_error
+from .failures import error_from_body, info_of, make_error, unchanged
 from .reader import Reader, Strainer
+from .retrying import wait_before_retry
 from .wire import Answer, CompletionRequest
 
 KEPT_HEADERS = (wire.CLAMPED, wire.UPSTREAM_MODEL, wire.UPSTREAM_GPU)
-LONGEST_WAIT = 600.0
-"""Seconds: a longer ``Retry-After`` is not waited for but raised."""
 
 
 def new_run() -> str:
@@ -59,7 +58,9 @@ class Exchange:
         added: str = "",
         request_id: str | None = None,
         retries: int = 3,
-        redact: Callable[[str], str] = lambda text: text,
+        longest_wait: float | None = None,
+        redact: Callable[[str], str] = unchanged,
+        reword: Callable[[str], str] = unchanged,
         strain: Callable[[], Strainer] | None = None,
     ) -> None:
         self.request = request
@@ -74,12 +75,12 @@ class Exchange:
         self._parents = parents
         self._origin = origin
         self._added = added
-        self._redact = redact
+        self._redact, self._reword = redact, reword
+        self._longest_wait = longest_wait
         self._strain = strain
         self.strainer: Strainer | None = None
         self._own_id = request_id or f"acsj-{self.run}"
         self._retries = retries
-        self._frames: sse.Decoder | None = None
         self._headers: Mapping[str, str] = {}
         self._served_id: str | None = None
         self._new_attempt()
@@ -144,20 +145,24 @@ class Exchange:
     def head(self, status: int, headers: Mapping[str, str]) -> list[AnyEvent]:
         """The status line and headers arrived."""
         self._status = status
-        self._headers = headers
-        kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
-        self._served_id = headers.get(wire.REQUEST_ID) or self.request_id
+        self._headers = {name.lower(): self._redact(value) for name, value in headers.items()}
+        kept = {name: self._redact(headers[name]) for name in KEPT_HEADERS if name in headers}
+        self._served_id = self._redact(headers.get(wire.REQUEST_ID) or self.request_id)
         event_stream = headers.get("content-type", "").lower().startswith("text/event-stream")
-        self._frames = sse.Decoder() if status < 400 and event_stream else None
+        body = status >= 300 or self.strainer is not None
+        self._form = Form(event_stream=event_stream and not body, fixed=body)
         return [Served(self.run, request_id=self._served_id, headers=kept)]
 
     def feed(self, data: bytes) -> list[AnyEvent]:
         """Body bytes arrived."""
         if self.closed or self.error is not None:
             return []
-        if self._frames is None:
+        form = self._form
+        if not form.known:
+            data = form.look(data)
+        if form.frames is None:
             return self._buffer(data)
-        return self._read_frames(self._frames.feed(data))
+        return self._read_frames(form.frames.feed(data))
 
     def end(self) -> list[AnyEvent]:
         """The body is complete."""
@@ -165,8 +170,8 @@ class Exchange:
             return []
         if self.error is not None:
             return self._fail()
-        if self._frames is not None:
-            events = self._read_frames(self._frames.flush(), last=True)
+        if self._form.frames is not None:
+            events = self._read_frames(self._form.frames.flush(), last=True)
             if self.closed:
                 return events
             if self.error is None:
@@ -208,8 +213,10 @@ class Exchange:
     # -- inside -----------------------------------------------------------------------------------
 
     def _new_attempt(self) -> None:
-        self._reader = Reader(self.run, self.request, parents=None if self._added else self._parents)
-        self._frames = None
+        self._reader = Reader(
+            self.run, self.request, parents=None if self._added else self._parents, redact=self._redact
+        )
+        self._form = Form(event_stream=False)
         self.strainer = self._strain() if self._strain else None
         self._status = 0
         self._headers = {}
@@ -245,13 +252,18 @@ class Exchange:
         for frame in frames:
             if isinstance(frame, sse.Comment):
                 if not self._reader.started:
-                    events.append(Waited(self.run, frame.text))
+                    events.append(Waited(self.run, self._redact(frame.text)))
                 continue
             if frame == sse.DONE:
                 events += self._complete("The stream says it is done")
                 break
             try:
-                answer = decode(frame)
+                try:
+                    answer = decode(frame)
+                except (ValueError, RecursionError):
+                    answer = lenient.read_answer(frame)
+                if answer.choices is None and answer.error is None:
+                    answer = lenient.read_answer(frame)  # it may be an error in another server's shape
                 if answer.error is not None:
                     self.error = self._api_error(answer)
                     break
@@ -286,7 +298,7 @@ class Exchange:
             return self._fail()
         events: list[AnyEvent] = []
         try:
-            answer = wire.decode_answer(raw)
+            answer = lenient.decode_answer(raw)
             if answer.error is not None:
                 self.error = self._api_error(answer)
             elif answer.choices is None:
@@ -309,9 +321,15 @@ class Exchange:
 
     def _fail(self, *, may_retry: bool = False) -> list[AnyEvent]:
         assert self.error is not None
-        error = self.error.redacted(self._redact)
-        if isinstance(error, ApiError) or may_retry:
-            self.delay = self._wait_before_retry(error)
+        error = self.error.redacted(self._redact).reworded(self._reword)
+        if (isinstance(error, ApiError) or may_retry) and not self._reader.started:
+            self.delay = wait_before_retry(
+                error,
+                self._headers,
+                attempt=self.attempt,
+                retries=self._retries,
+                longest=self._longest_wait,
+            )
         if self.delay is not None:
             return [Waited(self.run, f"{error.code}: trying again in {self.delay:.0f} s")]
         self.closed = True
@@ -327,17 +345,6 @@ class Exchange:
         estimate = self._estimate() if cut or self._may_have_run else []
         return [failed, *estimate, RunClosed(self.run, "interrupted" if cut else "failed")]
 
-    def _wait_before_retry(self, error: AcsError) -> float | None:
-        limit = 1 if error.code == "internal_error" else self._retries
-        if self._reader.started or self.attempt > limit or self.told_not_to_retry:
-            return None
-        if isinstance(error, ApiError):
-            if not error.retryable:
-                return None
-            if error.retry_after is not None:
-                return error.retry_after if 0 <= error.retry_after <= LONGEST_WAIT else None
-        return float(min(8.0, 0.5 * 2 ** (self.attempt - 1)) * (1 - 0.25 * random.random()))
-
     def _estimate(self) -> list[AnyEvent]:
         """Without any usage from the server: count what was seen, and say that it is an estimate."""
         reader = self._reader
@@ -350,16 +357,20 @@ class Exchange:
     def _api_error(self, answer: Answer) -> ApiError:
         info = answer.error
         if not isinstance(info, wire.ErrorInfo):
-            info = wire.ErrorInfo(message=str(info))
-        return make_error(
+            info = info_of(info) or wire.ErrorInfo()
+        error = make_error(
             info,
             status=self._status if self._status >= 400 else None,
             request_id=answer.request_id or self._served_id,
             headers=self._headers,
         )
+        if self._status < 300 and error.status >= 500 and info.code not in CATALOGUE:
+            self._may_have_run = True  # a refusal of the service has a code; what this is nobody can tell
+            error.hint = "The request may have run and been billed; it was not sent again."
+        return error
 
     def _status_error(self, raw: bytes) -> ApiError:
-        return error_from_body(self._status, self._headers, raw, self._served_id)
+        return error_from_body(self._status, self._headers, raw, self._served_id, self._redact)
 
 
 def _guess(size: int) -> int:

@@ -23,12 +23,19 @@ def completion_frame(completion: Completion) -> pd.DataFrame:
 
     Token rows: ``choice``, ``index`` (from 0), ``token`` (decoded text), ``logprob`` (natural), ``probability``,
     ``surprisal`` (bits), ``rank`` (1 = most likely among the returned), ``other`` (mass not returned), ``top``
-    (dict of decoded text to logprob). Choice rows: ``choice``, ``prompt``, ``text``, ``finish_reason``,
+    (dict of decoded text to logprob); of several prompts also ``prompt``.
+    Choice rows: ``choice``, ``prompt``, ``text``, ``finish_reason``,
     ``stop_reason``, ``logprob`` (sum). ``frame.attrs`` holds model, request id and usage.
     """
     if any(choice.tokens for choice in completion.choices):
-        rows = [row for choice in completion.choices for row in _token_rows(choice)]
-        frame = pd.DataFrame(rows, columns=TOKEN_COLUMNS)
+        several = not isinstance(completion.prompt, str) and len({c.prompt for c in completion.choices}) > 1
+        rows = [
+            [choice.index, *([choice.prompt] if several else []), *row]
+            for choice in completion.choices
+            for row in _token_rows(choice)
+        ]
+        first, *others = TOKEN_COLUMNS
+        frame = pd.DataFrame(rows, columns=[first, *(["prompt"] if several else []), *others])
     else:
         frame = pd.DataFrame([_choice_row(choice) for choice in completion.choices], columns=CHOICE_COLUMNS)
     usage = completion.usage
@@ -43,7 +50,7 @@ def completion_frame(completion: Completion) -> pd.DataFrame:
 
 def _token_rows(choice: Choice) -> list[list[Any]]:
     return [
-        [choice.index, t.index, t.text, t.logprob, t.probability, t.surprisal, t.rank, t.other, t.top]
+        [t.index, t.text, t.logprob, t.probability, t.surprisal, t.rank, t.other, t.top]
         for t in choice.tokens
     ]
 

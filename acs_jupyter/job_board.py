@@ -10,10 +10,10 @@ import os
 from typing import Any
 
 from . import job_watch
-from .connection import normal_base
 from .errors import NotConfigured
 from .job_display import show_window
 from .secret import Secret
+from .settings import normal_base
 from .widgets.jobs import JobWindow
 
 

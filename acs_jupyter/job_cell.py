@@ -142,6 +142,6 @@ def watch_of(notebook: Notebook) -> Watch:
     base, key = notebook.where()
     if not base or not key:
         raise NotConfigured("No server is set.")
-    from .connection import normal_base  # noqa: PLC0415  # httpx loads with the first request
+    from .settings import normal_base  # noqa: PLC0415  # httpx loads with the first request
 
     return job_watch.shared(normal_base(base), key)

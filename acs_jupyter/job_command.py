@@ -67,9 +67,8 @@ def run(args: argparse.Namespace) -> int:
         _failed(error, args.json)
         return exit_code(error)
     except KeyboardInterrupt:
-        print(
-            "acs-jupyter: stopped waiting; the job goes on. The same command finds it again.", file=sys.stderr
-        )
+        again = "The same command finds it again." if args.action == "run" else "Ask again."
+        print(f"acs-jupyter: stopped waiting; the job goes on. {again}", file=sys.stderr)
         return 3
     except BrokenPipeError:  # whoever read the output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

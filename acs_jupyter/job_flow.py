@@ -31,8 +31,7 @@ from .errors import (
     JobConflict,
     JobInterrupted,
 )
-from .exchange import LONGEST_WAIT
-from .failures import make_error
+from .failures import info_of, make_error
 from .job_terms import (
     ABOUT_READING,
     FAILED,
@@ -48,6 +47,9 @@ from .job_terms import (
     pending,
     retyped,
 )
+from .lenient import decode_answer, decode_job
+from .plain import has_utf8
+from .retrying import LONGEST_WAIT, bound
 from .wire import Answer, CompletionRequest, Job
 
 ASK_TIMEOUT = 60.0
@@ -91,7 +93,7 @@ class Flow:
         self._clock = clock
         self._until = None if deadline is None else clock() + deadline
         self._asked = False
-        self._problem: AcsError | None = None
+        self.problem: AcsError | None = None
 
     @property
     def job_id(self) -> str | None:
@@ -101,7 +103,7 @@ class Flow:
     def ask(self) -> Ask | None:
         """The next question, or ``None`` at the end."""
         if not self._done and self._asked and self._until is not None and self._clock() >= self._until:
-            self._end(pending(self.job, self._problem))
+            self._end(pending(self.job, self.problem))
         if self._done:
             return None
         self._asked = True
@@ -112,8 +114,8 @@ class Flow:
         """An answer came, whole."""
         raise NotImplementedError
 
-    def lost(self, reason: str) -> None:
-        """No whole answer came. Every question here may be asked again."""
+    def lost(self, reason: str, *, sent: bool = True) -> None:
+        """No whole answer came. Every question here may be asked again. ``sent``: the server may have read it."""
         self._ask_again(ConnectionFailed(f"The server cannot be reached ({reason})."))
 
     def _question(self) -> Ask:
@@ -132,21 +134,24 @@ class Flow:
 
     def _ask_again(self, problem: AcsError) -> None:
         self._failures += 1
-        self._problem = problem
+        self.problem = problem
         told = getattr(problem, "retry_after", None)
-        if self._failures > self._retries or (told is not None and told > LONGEST_WAIT):
+        if self._failures > self._retries or (told is not None and told > self._longest_wait(problem)):
             self._end(problem)
         else:
             longest = min(30.0, 0.5 * 2 ** (self._failures - 1))
             self._wait(longest * (1 - 0.25 * random.random()) if told is None else told)
 
+    def _longest_wait(self, problem: AcsError) -> float:
+        return bound(problem)
+
     def _went_well(self) -> None:
-        self._failures, self._problem = 0, None
+        self._failures, self.problem = 0, None
 
     def _metadata(self, content: bytes) -> Job | None:
         try:
-            job = wire.decode_job(content, self.job_id)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            job = decode_job(content, self.job_id)
+        except ValueError:
             broken = Interrupted("The answer about the job cannot be read.", advice="Ask again.")
             self._ask_again(broken)
             return None
@@ -157,25 +162,47 @@ class Flow:
 
 
 class Operation(Flow):
-    """Submit, look up or cancel: one question, one job. ``is_new`` after a submission: it had not been there."""
+    """Submit, look up or cancel: one question, one job.
+
+    After a submission: ``is_new`` (it had not been there, as far as can be told), ``may_have_arrived`` (a question was
+    sent whose answer never came: then a job that is found may be the one that it made).
+    """
 
     def __init__(self, ask: Ask, *, job: Job | None = None, **options: Any) -> None:
         super().__init__(**options)
         self.job = job
         self.is_new = False
+        self.may_have_arrived = False
         self._own = ask
+
+    def ask(self) -> Ask | None:
+        """See :meth:`Flow.ask`."""
+        asking = super().ask()
+        self._before, self.may_have_arrived = (
+            self.may_have_arrived,
+            self.may_have_arrived or asking is not None,
+        )
+        return asking
+
+    def lost(self, reason: str, *, sent: bool = True) -> None:
+        """See :meth:`Flow.lost`."""
+        if not sent:
+            self.may_have_arrived = self._before
+        super().lost(reason, sent=sent)
 
     def answered(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         """See :meth:`Flow.answered`."""
         if status in (200, 202):
             job = self._metadata(content)
             if job is not None:
-                self.is_new = status == 202
+                self.is_new = status == 202 or self._before
                 if self.is_new and job.request_id is None:
                     self.job = msgspec.structs.replace(job, request_id=headers.get(wire.REQUEST_ID))
                 self._end()
             return
         error = about_jobs(error_of(status, headers, content), JobConflict)
+        if error.status < 500:
+            self.may_have_arrived = self._before  # this one was refused; a gateway's 502 may hide anything
         if may_ask_again(error, headers):
             self._ask_again(error)
         else:
@@ -227,13 +254,16 @@ class Outcome(Flow):
         path = path_of(self._id)
         return Ask("GET", path + "/result" if self._asking_result else path)
 
+    def _longest_wait(self, problem: AcsError) -> float:
+        return LONGEST_WAIT  # who waits for a job has asked to wait
+
     def _result(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         if status == 202:
             self._went_well()
             state = ""
-            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            with contextlib.suppress(ValueError):
                 # A body is a kindness here: it may say how far it is.
-                told = wire.decode_job(content, self._id)
+                told = decode_job(content, self._id)
                 state = told.status
                 self.job = msgspec.structs.replace(told, request_id=told.request_id or self._request_id)
             error = error_of(status, headers, b"")
@@ -253,13 +283,13 @@ class Outcome(Flow):
 
     def _read(self, headers: Mapping[str, str], content: bytes) -> None:
         try:
-            answer = wire.decode_answer(content)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            answer = decode_answer(content)
+        except ValueError:
             self._ask_again(Interrupted("The result cannot be read.", advice="It is kept: ask again."))
             return
         if answer.error is not None:
-            info = answer.error if isinstance(answer.error, wire.ErrorInfo) else None
-            info = info or wire.ErrorInfo(message=str(answer.error))
+            info = answer.error if isinstance(answer.error, wire.ErrorInfo) else info_of(answer.error)
+            info = info or wire.ErrorInfo()
             self._end(outcome(make_error(info, status=None, request_id=answer.request_id, headers=headers)))
         elif answer.choices is None:
             self._ask_again(Interrupted("The result holds no choices.", advice="It is kept: ask again."))
@@ -305,9 +335,15 @@ def submission(request: CompletionRequest, key: str | None, tag: str | None, **o
     problem = beyond_job(request) or job_too_large(len(body))
     if problem:
         raise InvalidRequest(problem)
+    if tag is not None and not (isinstance(tag, str) and has_utf8(tag)):
+        raise InvalidRequest(f"tag={tag!r}: expected a text.")
     if key is None:
         key = idempotency_key(request, tag)
-    elif not 1 <= len(key) <= 128 or not all("!" <= letter <= "~" for letter in key):
+    elif (
+        not isinstance(key, str)
+        or not 1 <= len(key) <= 128
+        or not all("!" <= letter <= "~" for letter in key)
+    ):
         raise InvalidRequest(f"idempotency_key={key!r}: expected 1 to 128 visible ASCII characters.")
     headers = {"content-type": "application/json", wire.IDEMPOTENCY_KEY: key}
     return Operation(Ask("POST", PATH, headers, body), **options)

@@ -31,6 +31,8 @@ class Holds:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._tickets: dict[str, Any] = {}
+        self._in_doubt: dict[str, Any] = {}
+        """Without a ledger: holds of submissions that may have arrived, under their idempotency keys."""
 
     @contextmanager
     def submitting(self, request: CompletionRequest, flow: Operation) -> Iterator[None]:
@@ -46,14 +48,18 @@ class Holds:
             finally:
                 self._submitted(ledgered, request, ticket, flow)
             return
-        ticket, kept = meter.reserve(request, flow.key), False
+        ticket = self._in_doubt.pop(flow.key, None)
+        found = ticket is not None
+        ticket = ticket if found else meter.reserve(request, flow.key)
         try:
             yield
-            kept = flow.job is not None and flow.is_new and flow.error is None
-            if kept:
-                self._tickets[_id_of(flow)] = ticket
         finally:
-            if not kept:
+            job = flow.job if flow.error is None else None
+            if job is not None and (found or flow.is_new) and job.id not in self._tickets:
+                self._tickets[job.id] = ticket
+            elif job is None and (found or flow.may_have_arrived):
+                self._in_doubt[flow.key] = ticket
+            else:
                 meter.release(ticket)
 
     def _submitted(
@@ -69,7 +75,7 @@ class Holds:
                 ledgered.release(ticket)
         elif isinstance(error, ApiError) and error.status < 500:
             ledgered.note(ticket, request_id=error.request_id, headers={}, error=error)
-            if not ticket.found:
+            if not ticket.found and not flow.may_have_arrived:
                 ledgered.release(ticket)
         # Else it may have been stored: submitting it again, under the same key, finds out.
 
@@ -137,11 +143,6 @@ class Holds:
         if job_id not in self._tickets and self._connection.ledgered is not None:
             return self._connection.ledgered.job(job_id)
         return self._tickets.get(job_id)
-
-
-def _id_of(flow: Operation) -> str:
-    assert flow.job is not None
-    return flow.job.id
 
 
 def _usage(job: Job) -> tuple[int, int] | None:

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
 
 from .completion import Completion
-from .connection import reason_of
+from .connection import LOST, NOT_SENT
 from .errors import AcsError, InvalidRequest
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
 from .job_holds import Holds
 from .job_notes import Notes, notes_for
 from .job_record import record
+from .plain import has_utf8
 from .session import Session
 from .wire import CompletionRequest, Job, Prompt
 
 if TYPE_CHECKING:
     from .client import AsyncClient, Client
     from .connection import Connection
-
-_LOST = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 
 
 class _Board:
@@ -77,14 +77,28 @@ class _Board:
         return submission(request, key, tag, deadline=_seconds(deadline), **self._options)
 
     def _outcome(self, job: Job | str, *, once: bool, deadline: float | None = None) -> Outcome:
-        job_id = job if isinstance(job, str) else job.id
-        known = self._jobs.get(job_id) if isinstance(job, str) else job
+        job_id = _id(job)
+        known = job if isinstance(job, Job) else self._jobs.get(job_id)
         retries = self._connection.retries if once else max(POLL_FAILURES, self._connection.retries)
-        return Outcome(_checked(job_id), job=known, once=once, deadline=_seconds(deadline), retries=retries)
+        return Outcome(job_id, job=known, once=once, deadline=_seconds(deadline), retries=retries)
+
+    def _read(self, ask: Ask, answer: httpx.Response) -> tuple[Mapping[str, str], bytes]:
+        """What an answer says, without a key; a result's body is a model's text and stays as it is."""
+        censor = self._connection._secret.censor
+        headers = httpx.Headers([(name, censor(value)) for name, value in answer.headers.multi_items()])
+        if answer.status_code == 200 and ask.path.endswith("/result"):
+            return headers, answer.content
+        text = answer.content.decode("utf-8", "surrogateescape")
+        return headers, censor(text).encode("utf-8", "surrogateescape")
+
+    def _say(self, flow: Flow) -> None:
+        if flow.problem is not None and flow.delay:
+            again = f"{flow.problem.code}: asking again in {flow.delay:.0f} s"
+            self._connection._say(again, flow.delay)
 
     def _told(self, flow: Operation) -> Job:
         if flow.error is not None:
-            raise flow.error
+            raise self._connection._worded(flow.error)
         assert flow.job is not None
         self._jobs[flow.job.id] = flow.job
         return flow.job
@@ -108,7 +122,7 @@ class _Board:
         if flow.error is not None:
             known = inquiry if inquiry is not None and inquiry.error is None else flow
             self._holds.failed(job_id, flow.error, known.job)
-            raise flow.error
+            raise self._connection._worded(flow.error)
         assert flow.answer is not None
         self._holds.succeeded(job_id, flow.answer, flow.job.request_id if flow.job else None, flow.headers)
         completion = record(
@@ -208,7 +222,9 @@ class Jobs(_Board):
 
     def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
+        self._connection._check_open()
         while True:
+            self._say(flow)
             if flow.delay:
                 time.sleep(flow.delay)
             ask = flow.ask()
@@ -216,10 +232,12 @@ class Jobs(_Board):
                 return
             try:
                 answer = http.request(ask.method, base + ask.path, **_sent(ask))
-            except _LOST as error:
-                flow.lost(reason_of(error))
+            except NOT_SENT as error:
+                flow.lost(self._connection._reason(error), sent=False)
+            except LOST as error:
+                flow.lost(self._connection._reason(error))
             else:
-                flow.answered(answer.status_code, answer.headers, answer.content)
+                flow.answered(answer.status_code, *self._read(ask, answer))
 
 
 class AsyncJobs(_Board):
@@ -290,7 +308,9 @@ class AsyncJobs(_Board):
 
     async def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url
+        self._connection._check_open()
         while True:
+            self._say(flow)
             if flow.delay:
                 await asyncio.sleep(flow.delay)
             ask = flow.ask()
@@ -298,26 +318,29 @@ class AsyncJobs(_Board):
                 return
             try:
                 answer = await http.request(ask.method, base + ask.path, **_sent(ask))
-            except _LOST as error:
-                flow.lost(reason_of(error))
+            except NOT_SENT as error:
+                flow.lost(self._connection._reason(error), sent=False)
+            except LOST as error:
+                flow.lost(self._connection._reason(error))
             else:
-                flow.answered(answer.status_code, answer.headers, answer.content)
+                flow.answered(answer.status_code, *self._read(ask, answer))
 
 
-def _id(job: Job | str) -> str:
-    return _checked(job if isinstance(job, str) else job.id)
+def _seconds(deadline: object) -> float | None:
+    if deadline is not None and not _is_seconds(deadline):
+        raise InvalidRequest(f"deadline={deadline!r}: expected seconds from now, 0 or more.")
+    return None if deadline is None else float(deadline)  # type: ignore[arg-type]
 
 
-def _seconds(deadline: float | None) -> float | None:
-    if deadline is not None and not deadline >= 0:
-        raise InvalidRequest(f"deadline={deadline}: expected seconds from now, 0 or more.")
-    return deadline
-
-
-def _checked(job_id: str) -> str:
-    if not job_id or job_id in (".", ".."):
+def _id(job: object) -> str:
+    job_id = job.id if isinstance(job, Job) else job
+    if not isinstance(job_id, str) or not job_id or job_id in (".", "..") or not has_utf8(job_id):
         raise InvalidRequest(f"job={job_id!r} is not a job's id.")
     return job_id
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0
 
 
 def _sent(ask: Ask) -> dict[str, Any]:

@@ -140,7 +140,6 @@ class _List:
         self._first = first
         self._rows = np.empty((0, 0), np.float32)
         self._row = -1
-        self._told = 0
         self._ids: list[int] = []
         self._texts = VocabularyMaker()
 
@@ -182,9 +181,7 @@ class _List:
             self._fill(ids[begin:until], values[begin:until])
 
     def _open(self, own: int) -> None:
-        self._check_row()
         self._row += 1
-        self._told = 0
         self._ids.append(own)
         if self._row >= len(self._rows):
             self._rows = _resized(self._rows, (max(4, self._row + 1 + self._row // 8), self._rows.shape[1]))
@@ -192,19 +189,8 @@ class _List:
     def _fill(self, ids: Places, values: NDArray[np.float64]) -> None:
         widest = int(ids.max()) + 1
         if widest > self._rows.shape[1]:
-            if self._row > 0:
-                raise Unreadable(f"Position {self._first + self._row} has a token that the first one lacks.")
-            self._rows = _resized(self._rows, (1, widest))
+            self._rows = _resized(self._rows, (len(self._rows), widest))
         self._rows[self._row, ids] = values
-        self._told += len(ids)
-
-    def _check_row(self) -> None:
-        if self._row == 0:
-            self._width = self._told
-        elif self._row > 0 and self._told != self._width:
-            raise Unreadable(
-                f"Position {self._first + self._row} has {self._told} entries, the first one {self._width}."
-            )
 
     def _read_texts(self, ids: Places, data: bytes) -> None:
         found = _TEXT.findall(data)
@@ -216,7 +202,6 @@ class _List:
 
     def matrix(self) -> Matrix:
         """What was read."""
-        self._check_row()
         rows = _resized(self._rows, (self._row + 1, self._rows.shape[1]))
         return Matrix(rows, self._ids, self._first, self._texts.made(rows.shape[1]))
 

@@ -5,6 +5,7 @@ Owns what an answer means. It must not know where bytes come from, nor what a se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from .events import (
@@ -17,9 +18,12 @@ from .events import (
     TokensArrived,
     node_of,
 )
+from .failures import unchanged
 from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")
+MOST_TOKENS = 2**53
+"""No answer has more, nor fewer than none: a usage that says so is taken as not told."""
 
 
 class Strainer(Protocol):
@@ -40,8 +44,16 @@ class Reader:
     (the last :class:`Spent`).
     """
 
-    def __init__(self, run: str, request: CompletionRequest, *, parents: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        run: str,
+        request: CompletionRequest,
+        *,
+        parents: list[str] | None = None,
+        redact: Callable[[str], str] = unchanged,
+    ) -> None:
         self.run = run
+        self._redact = redact
         self._fan_out = request.fan_out
         self._prompts = parents or [f"{run}.p{i}" for i in range(request.prompt_count)]
         self._nodes = [node_of(run, index) for index in range(request.choice_count)]
@@ -61,12 +73,15 @@ class Reader:
         """Append the events of one stream chunk to ``events``. Raises ``IndexError`` on a choice nobody asked for."""
         if not self._served:
             self._served = True
-            events.append(Served(self.run, answer.model or None, answer.id or None))
+            checkpoint, own = self._redact(answer.model) or None, self._redact(answer.id) or None
+            events.append(Served(self.run, checkpoint, own))
         choices = answer.choices or ()
         for choice in choices:
             self._read_choice(choice, events)
         usage = answer.usage
-        if usage is None:
+        if usage is None or not (
+            0 <= usage.prompt_tokens <= MOST_TOKENS and 0 <= usage.completion_tokens <= MOST_TOKENS
+        ):
             return
         # A chunk of one choice counts for that choice; anything else for the whole answer.
         self.usage = (
@@ -77,7 +92,9 @@ class Reader:
     def read_body(self, answer: Answer, events: list[AnyEvent]) -> None:
         """Append the events of a whole JSON body; its usage is final."""
         usage, answer.usage = answer.usage, None
-        if usage is not None:
+        if usage is not None and all(
+            0 <= count <= MOST_TOKENS for count in (usage.prompt_tokens, usage.completion_tokens)
+        ):
             self.usage = self._total(usage, "usage")  # known even if what follows cannot be read
         try:
             self.read(answer, events)
@@ -124,17 +141,17 @@ class Reader:
             events.append(PromptScored(prompt, _positions(choice.prompt_logprobs or [])))
 
     def _running(self, index: int, usage: Usage) -> Spent:
-        completion = max(0, usage.completion_tokens)
+        completion = usage.completion_tokens
         self._completion_total += completion - self._by_choice.get(index, 0)
         self._by_choice[index] = completion
-        prompt, tokens = index // self._fan_out, max(0, usage.prompt_tokens)
+        prompt, tokens = index // self._fan_out, usage.prompt_tokens
         if self._by_prompt.get(prompt) != tokens:
             self._prompt_total += tokens - self._by_prompt.get(prompt, 0)
             self._by_prompt[prompt] = tokens
         return Spent(self.run, self._prompt_total, self._completion_total, "continuous")
 
     def _total(self, usage: Usage, source: str) -> Spent:
-        return Spent(self.run, max(0, usage.prompt_tokens), max(0, usage.completion_tokens), source)
+        return Spent(self.run, usage.prompt_tokens, usage.completion_tokens, source)
 
 
 def _fitted(values: tuple[T | None, ...], count: int) -> tuple[T | None, ...]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .client import Client
+from .client import AsyncClient, Client
 from .completion import Choice, Completion, Token
+from .errors import InvalidRequest
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,42 @@ def replay(completion: Completion, client: Client | None = None) -> Replay:
     Equal text can be expected at temperature 0 or with a seed, on the same checkpoint. Without a ``client`` one is
     made from the environment. Raises :class:`AcsError` when the request fails now.
     """
+    if client is not None and not isinstance(client, Client):
+        other = "await completion.replay_async(client)" if isinstance(client, AsyncClient) else "a Client"
+        raise InvalidRequest(f"client={client!r} cannot replay here: use {other}.")
     own = client or Client()
     try:
-        fields: dict[str, Any] = dict(completion.request)
-        now = own.complete(fields.pop("prompt"), **fields)
+        prompt, fields = _fields(completion)
+        now = own.complete(prompt, **fields)
     finally:
         if client is None:
             own.close()
-    pairs = zip(completion.choices, now.choices, strict=True)
-    parted = (_difference(was, new) for was, new in pairs)
-    return Replay(completion, now, next((found for found in parted if found), None))
+    return _compared(completion, now)
+
+
+async def replay_async(completion: Completion, client: AsyncClient | None = None) -> Replay:
+    """See :func:`replay`."""
+    if client is not None and not isinstance(client, AsyncClient):
+        raise InvalidRequest(f"client={client!r} cannot be awaited: use an AsyncClient.")
+    own = client or AsyncClient()
+    try:
+        prompt, fields = _fields(completion)
+        now = await own.complete(prompt, **fields)
+    finally:
+        if client is None:
+            await own.close()
+    return _compared(completion, now)
+
+
+def _fields(completion: Completion) -> tuple[Any, dict[str, Any]]:
+    fields: dict[str, Any] = dict(completion.request)
+    return fields.pop("prompt"), fields
+
+
+def _compared(was: Completion, now: Completion) -> Replay:
+    pairs = zip(was.choices, now.choices, strict=True)
+    parted = (_difference(one, new) for one, new in pairs)
+    return Replay(was, now, next((found for found in parted if found), None))
 
 
 def _difference(was: Choice, now: Choice) -> Difference | None:

@@ -7,6 +7,8 @@ it is :meth:`Secret.reveal`, called where a header is written. It must not know 
 from __future__ import annotations
 
 HIDDEN = "[key]"
+FRAGMENT = 8
+"""So many characters of a key in a row are taken for a piece of it."""
 
 
 class Secret:
@@ -24,6 +26,25 @@ class Secret:
     def redact(self, text: str) -> str:
         """The text without the characters."""
         return text.replace(self._value, HIDDEN) if self._value else text
+
+    def censor(self, text: str) -> str:
+        """The text without the characters, nor any :data:`FRAGMENT` of them in a row: somebody may have cut them."""
+        text, key = self.redact(text), self._value
+        parts = {key[i : i + FRAGMENT] for i in range(len(key) - FRAGMENT + 1)}
+        if not parts:
+            return text
+        kept: list[str] = []
+        place = done = 0
+        while place <= len(text) - FRAGMENT:
+            if text[place : place + FRAGMENT] not in parts:
+                place += 1
+                continue
+            kept += (text[done:place], HIDDEN)
+            place += FRAGMENT
+            while text[place - FRAGMENT + 1 : place + 1] in parts:
+                place += 1
+            done = place
+        return "".join([*kept, text[done:]])
 
     def __repr__(self) -> str:
         return HIDDEN

@@ -62,6 +62,9 @@ class _Running:
         """What has come so far; complete once the stream has ended."""
         return Completion(self._session, self._exchange.run)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.completion!r}; iterate over it for its tokens)"
+
 
 class Stream(_Running):
     """Iterate to receive :class:`Token` values; without ``logprobs`` each is a piece of text.

@@ -342,6 +342,13 @@ class Job(Struct, frozen=True, kw_only=True):
     fields: dict[str, Any] = {}
     found: bool | None = None
 
+    def __repr__(self) -> str:
+        """Each thing once: ``fields`` repeats what has a name of its own."""
+        names = [name for name in self.__struct_fields__ if name != "fields"]
+        told = [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) is not None]
+        told += [f"{name}={value!r}" for name, value in self.fields.items() if name not in (*names, "job_id")]
+        return f"Job({', '.join(told)})"
+
 
 def decode_job(data: bytes, job_id: str | None = None) -> Job:
     """A job from a body; a field of an unexpected type counts as not told. Raises ``msgspec.DecodeError``.

@@ -17,6 +17,13 @@ UNHURRIED = ("--starts", "0", "--reads", "0")
 """All tests together start more than one key may."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers a file stays together, and so do all browser tests: one browser at a time is enough."""
+    for item in items:
+        name = "browser" if item.path.parent.name == "browser" else item.path.name
+        item.add_marker(pytest.mark.xdist_group(name))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Servers started by tests keep their keys away from the user's, clients their journal."""

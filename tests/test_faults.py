@@ -379,7 +379,8 @@ def test_negative_counts_are_none() -> None:
     got = complete(
         frame(piece("a", 0, "stop")), frame(usage={"prompt_tokens": -5, "completion_tokens": -9}), DONE
     )
-    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (0, 0)
+    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (1, 1)  # not told, so estimated
+    assert got.usage_source == "estimate"
 
 
 def test_without_usage_a_long_body_is_not_one_token() -> None:

@@ -177,7 +177,7 @@ def test_interrupting_the_command_leaves_the_job(scripted_server: Running) -> No
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=20)
     assert (waiting.returncode, out) == (3, "")
-    assert "the job goes on" in err
+    assert "the job goes on. The same command finds it again." in err
     state = told(run(scripted_server, "show", job, "--json"))
     assert state["status"] == "running"
     run(scripted_server, "cancel", job)

@@ -379,7 +379,7 @@ def test_a_key_that_is_refused_is_not_how_a_job_ended(api: Sync) -> None:
     answers = [NEW, refusal("invalid_api_key", "401 Unauthorized")]
     with Player(answers) as server, pytest.raises(errors.Unauthorized) as caught:
         api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
-    assert caught.value.hint == errors.Unauthorized.advice
+    assert caught.value.hint == "Check api_key."  # given so, not by ACS_API_KEY
 
 
 def test_waiting_gives_up_after_many_failures(api: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -614,3 +614,60 @@ def test_waiting_over_a_restart_of_the_server(tmp_path: Any) -> None:
                 client.jobs.wait(slow, 20)
             assert client.jobs.get(slow).usage_pending is True
     assert caught.value.job_id == slow.id
+
+
+# -- the hold of a submission whose answer was lost ------------------------------------------------
+
+
+class Holds:
+    """Writes down what becomes of holds."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def reserve(self, request: Any, run: str) -> int:
+        self.calls.append("reserve")
+        return len(self.calls)
+
+    def settle(self, ticket: Any, prompt: int, completion: int, source: str) -> None:
+        self.calls.append(f"settle {ticket} {prompt} {completion} {source}")
+
+    def release(self, ticket: Any) -> None:
+        self.calls.append(f"release {ticket}")
+
+
+GATEWAY = whole(b"<html>bad gateway</html>", "502 Bad Gateway", "text/html")
+
+
+@pytest.mark.parametrize(
+    "lost", [[CLOSE], GATEWAY, whole(b"{", "202 Accepted")], ids=["cut", "gateway", "broken"]
+)
+def test_a_job_whose_answer_was_lost_keeps_its_hold(api: Sync, lost: list[Step]) -> None:
+    meter = Holds()
+    with Player([lost, job(), completion()]) as server:
+        api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": meter})
+    assert meter.calls == ["reserve", "settle 1 3 1 usage"]
+
+
+def test_a_lost_submission_keeps_its_hold_until_it_is_found() -> None:
+    meter = Holds()
+    with (
+        Player([[CLOSE], job(), completion()]) as server,
+        Client(server.base, KEY, meter=meter, retries=0) as client,
+    ):
+        with pytest.raises(errors.ConnectionFailed):
+            client.jobs.submit("Hi", **ASK)
+        assert meter.calls == ["reserve"]
+        client.jobs.wait(client.jobs.submit("Hi", **ASK))
+    assert meter.calls == ["reserve", "settle 1 3 1 usage"]
+
+
+def test_a_job_that_was_there_and_one_that_was_refused_hold_nothing(api: Sync) -> None:
+    meter = Holds()
+    with Player([job()]) as server:
+        api(server.base, ("submit", "Hi", ASK), client={"meter": meter})
+    with Player([refusal("invalid_request", "400 Bad Request")]) as server, pytest.raises(errors.BadRequest):
+        api(server.base, ("submit", "Hi", ASK), client={"meter": meter})
+    with pytest.raises(errors.ConnectionFailed):
+        api("http://127.0.0.1:9", ("submit", "Hi", ASK), client={"meter": meter, "retries": 1})
+    assert meter.calls == ["reserve", "release 1", "reserve", "release 3", "reserve", "release 5"]

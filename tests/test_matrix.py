@@ -153,11 +153,20 @@ def test_what_is_cut_or_uneven_is_said(cut: float, form: dict[str, Any]) -> None
         read(data[: int(inside * cut) - 40], 4096)
 
 
-def test_uneven_positions_are_said() -> None:
-    uneven = positions(logs(3), [1, 2, 3], texts())
-    del uneven[2]["500"]
-    with pytest.raises(Unreadable, match="999 entries"):
-        read(body([uneven]), 4096)
+@pytest.mark.parametrize("form", [{}, {"separators": (", ", ": ")}])
+def test_what_a_position_does_not_tell_is_not_known(form: dict[str, Any]) -> None:
+    matrix = logs(3)
+    uneven = positions(matrix, [1, 2, 3], texts())
+    del (
+        uneven[1]["999"],
+        uneven[2]["500"],
+    )  # the first position lacks the last id: the matrix grows wider later
+    _, [found] = read(body([uneven], **form), 4096)
+    expected = matrix.copy()
+    expected[0, 999] = expected[1, 500] = np.nan
+    assert np.array_equal(found.logprobs, expected, equal_nan=True)
+    assert found.vocabulary[998] == " token998"
+    assert found.vocabulary[999] == ""
 
 
 def test_only_a_piece_is_held() -> None:

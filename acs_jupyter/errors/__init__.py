@@ -2,6 +2,7 @@
 
     AcsError
     |-- NotConfigured            no base URL or no key: nothing was sent
+    |-- ClientClosed            used after close(): nothing was sent
     |-- InvalidRequest           refused before sending: a field, its value, its bound
     |-- LedgerFailed             the budget ledger cannot be used: nothing was sent
     |-- ConnectionFailed         no answer at all
@@ -32,6 +33,7 @@ from typing import Any
 from .base import (
     AcsError,
     ApiError,
+    ClientClosed,
     ConnectionFailed,
     Interrupted,
     InvalidRequest,
@@ -113,6 +115,7 @@ __all__ = [
     "BudgetRefused",
     "ChatCompletionsUnsupported",
     "CircuitOpen",
+    "ClientClosed",
     "ColdBoot",
     "Conflict",
     "ConnectionFailed",

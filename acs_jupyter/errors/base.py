@@ -28,11 +28,18 @@ class AcsError(Exception):
         self.hint = self.advice if advice is None else advice
 
     def redacted(self: E, redact: Callable[[str], str]) -> E:
-        """The same error with its message passed through ``redact``: a server may repeat what it was sent."""
+        """The same error with what a server said in it passed through ``redact``: it may repeat what it was sent."""
         self.message = redact(self.message)
         self.args = (self.message,)
+        self.code = redact(self.code)
         if self.request_id:
             self.request_id = redact(self.request_id)
+        return self
+
+    def reworded(self: E, reword: Callable[[str], str]) -> E:
+        """The same error with its own words, message and advice, passed through ``reword``."""
+        self.message, self.hint = reword(self.message), reword(self.hint)
+        self.args = (self.message,)
         return self
 
     def __str__(self) -> str:
@@ -54,6 +61,13 @@ class NotConfigured(AcsError):
         "Set ACS_API_BASE and ACS_API_KEY, or start the embedded server: `%acs local` in a notebook, "
         "`acs-jupyter serve` in a terminal."
     )
+
+
+class ClientClosed(AcsError):
+    """The client was closed, by ``close()`` or at the end of its ``with`` block; nothing was sent."""
+
+    code = "client_closed"
+    advice = "Make another one, or stay inside the `with` block."
 
 
 class InvalidRequest(AcsError):

@@ -63,7 +63,10 @@ class CircuitOpen(ServerFailure):
 
     code = "circuit_open"
     status = 503
-    advice = "The model is paused after failures; wait a minute or choose another."
+    advice = (
+        "The model is paused after failures; send again later, choose another, or have long pauses waited for with "
+        "Client(longest_wait=SECONDS)."
+    )
 
 
 class ColdBoot(ServerFailure):

@@ -246,7 +246,7 @@ class QueueFull(TooManyRequests):
     """Too many requests of this key are active and waiting."""
 
     code = "queue_full"
-    advice = "Keep at most 16 requests in flight."
+    advice = "Keep fewer requests in flight."
 
 
 class JobLimitReached(TooManyRequests):
@@ -268,7 +268,7 @@ class RateLimited(TooManyRequests):
     """Too many requests started within a minute."""
 
     code = "rate_limited"
-    advice = "Start fewer than 600 requests a minute."
+    advice = "Start fewer requests a minute."
 
 
 class ActivationQuotaExceeded(TooManyRequests):

@@ -19,10 +19,10 @@ import httpx
 from .. import wire
 from .._version import __version__
 from ..client import AsyncClient
-from ..connection import reason_of
-from ..errors import ConnectionFailed
+from ..connection import Reached, reason_of
 from ..events import AnyEvent
 from ..exchange import Exchange
+from ..parting import MOMENT
 from ..wire import Model
 from .answer import Body, BrokenAnswer, Head
 
@@ -117,6 +117,10 @@ class BatchClient(AsyncClient):
         self._idle: list[Line] = []
         self._context: ssl.SSLContext | None = None
 
+    @property
+    def _closed(self) -> bool:
+        return not self._direct and super()._closed
+
     async def models(self) -> list[Model]:
         """See :meth:`AsyncClient.models`."""
         if not self._direct:
@@ -132,8 +136,10 @@ class BatchClient(AsyncClient):
             finally:
                 line.abort()
         except _LOST as error:
-            raise ConnectionFailed(f"The server cannot be reached ({_reason(error)}).") from None
-        return self._keep_models(httpx.Response(status, headers=headers, content=b"".join(parts)))
+            reached: Reached = self._unreachable(OSError(_reason(error)))
+        else:
+            reached = httpx.Response(status, headers=headers, content=b"".join(parts))
+        return self._keep_models(reached)
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         if not self._direct:
@@ -145,7 +151,7 @@ class BatchClient(AsyncClient):
         try:
             line = await self._line()
         except (OSError, TimeoutError) as error:
-            yield exchange.unreachable(_reason(error))
+            yield exchange.unreachable(self._reason(OSError(_reason(error))))
             return
         whole = False
         try:
@@ -156,14 +162,14 @@ class BatchClient(AsyncClient):
                 events = exchange.feed(data)
                 if events:
                     yield events
-                if exchange.error is not None:
-                    break  # an error frame ends a stream; nothing behind it counts
-            else:
-                whole = line.rest()
+                if exchange.error is not None or exchange.closed:
+                    break  # an error frame or [DONE] ends a stream; nothing behind it counts
+            if exchange.error is None:
+                whole = await _ended(line) and line.rest()
             yield exchange.end()
         except _LOST as error:
             whole = False
-            yield exchange.lost(_reason(error))
+            yield exchange.lost(self._reason(OSError(_reason(error))))
         finally:
             if whole:
                 self._idle.append(line)
@@ -197,6 +203,16 @@ class BatchClient(AsyncClient):
         lines += [f"authorization: Bearer {self._secret.reveal()}", f"content-length: {len(body)}", "", ""]
         head = f"{method} {self._path}{path}{self._fixed}" + "\r\n".join(lines)
         return head.encode("ascii") + body
+
+
+async def _ended(line: Line) -> bool:
+    """Whether the body of an answer that is over ends at once, too; then its line is good for another request."""
+    with contextlib.suppress(*_LOST):
+        async with asyncio.timeout(MOMENT):
+            while await line.read() is not None:
+                pass
+        return True
+    return False
 
 
 def _proxied() -> bool:

@@ -34,7 +34,7 @@ STATIC = Path(__file__).parent.parent / "static"
 
 OnIntent = Callable[[AnyIntent], None]
 
-_FRAME = 4_500
+_FRAME = 3_000
 """Bytes of a saved window and its layout without their contents."""
 
 _log = logging.getLogger(__name__)
@@ -104,8 +104,13 @@ class Window(anywidget.AnyWidget):
 
     @property
     def weight(self) -> int:
-        """Bytes that the window takes in a notebook that keeps the state of widgets."""
-        return _FRAME + on_file(str(self._esm)) + on_file(self.snapshot)
+        """Bytes that the window takes in a notebook that keeps the state of widgets, its snapshot left out."""
+        return _FRAME + on_file(str(self._esm))
+
+    def fit(self, room: float) -> None:
+        """Keep the snapshot in the saved state only if it takes no more bytes than that."""
+        if on_file(self.snapshot) > room:
+            self._drop_snapshot()
 
     def __repr__(self) -> str:
         runs = self._feed.runs
@@ -126,7 +131,11 @@ class Window(anywidget.AnyWidget):
         # A page that is reloaded asks for the state; a long one is not kept in files, where its copy is enough.
         self.snapshot = self._feed.packed() if self._feed.tokens <= FULL else ""
         if not self.snapshot:
-            self.send_state("snapshot")  # the one that went out when the window opened may stand there
+            self._drop_snapshot()
+
+    def _drop_snapshot(self) -> None:
+        self.snapshot = ""
+        self.send_state("snapshot")  # the one that went out when the window opened may stand there
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
         try:

@@ -84,9 +84,7 @@ def static_html(
     for titles and tints; where it ends, the text goes on without.
     """
     here = session.runs[run]
-    nodes = [session.nodes[node] for node in here.nodes]
-    for branch in descendants(session, run):
-        nodes += [_own(session.nodes[node]) for node in session.runs[branch].nodes]
+    nodes = _family(session, run)
     tokens = sum(len(node.tokens) for node in nodes)
     bare = on_file(_page(session, here, beside_window, show_prompt, {})) + on_file(plain_text(session, run))
     room = (most_saved(tokens) - spent - bare) / max(1, tokens)
@@ -101,6 +99,20 @@ def page(markup: str, line: str) -> str:
         f'<pre style="white-space:pre-wrap;word-break:normal">{markup}</pre>'
         f'<div class="acs-line">{text_of(line)}</div></div>'
     )
+
+
+def room_left(session: Session, run: str, bundle: dict[str, str], spent: int) -> int:
+    """Bytes that are left of :func:`most_saved` beside a bundle and what is spent elsewhere."""
+    tokens = sum(len(node.tokens) for node in _family(session, run))
+    return most_saved(tokens) - spent - sum(map(on_file, bundle.values()))
+
+
+def _family(session: Session, run: str) -> list[Node]:
+    """The continuations of a run and, of its branches, what is their own."""
+    nodes = [session.nodes[node] for node in session.runs[run].nodes]
+    for branch in descendants(session, run):
+        nodes += [_own(session.nodes[node]) for node in session.runs[branch].nodes]
+    return nodes
 
 
 def _page(session: Session, run: Run, beside_window: bool, show_prompt: bool, texts: dict[str, str]) -> str:

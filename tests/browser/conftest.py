@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.labkit import Notebook, chromium, lab, write_notebook
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
+expect.set_options(timeout=20_000)  # a machine of two cores does other things too
 VIEW = {"width": 1200, "height": 900}
 
 
