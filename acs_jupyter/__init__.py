@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from .budget_view import BudgetMeter
     from .client import AsyncClient, Client
     from .completion import Choice, Completion, Token
+    from .differences import Difference, difference
     from .distribution import Distribution, Distributions
     from .errors import AcsError
+    from .inspector import Inspector
     from .job_board import JobBoard
     from .loom import Loom
     from .record import load
     from .rollouts import Rollout, rollout, rollout_async
     from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
     from .session import Session
+    from .surgery import Surgery
     from .workbench import Workbench
 
 _HOMES = {
@@ -37,15 +40,19 @@ _HOMES = {
     "Choice": "completion",
     "Client": "client",
     "Completion": "completion",
+    "Difference": "differences",
     "Distribution": "distribution",
     "Distributions": "distribution",
+    "Inspector": "inspector",
     "JobBoard": "job_board",
     "Loom": "loom",
     "Rollout": "rollouts",
     "Session": "session",
+    "Surgery": "surgery",
     "Token": "completion",
     "Workbench": "workbench",
     "choose": "scoring",
+    "difference": "differences",
     "distributions": "scoring",
     "load": "record",
     "logprob": "scoring",
@@ -64,16 +71,20 @@ __all__ = [
     "Choice",
     "Client",
     "Completion",
+    "Difference",
     "Distribution",
     "Distributions",
+    "Inspector",
     "JobBoard",
     "Loom",
     "Rollout",
     "Session",
+    "Surgery",
     "Token",
     "Workbench",
     "__version__",
     "choose",
+    "difference",
     "distributions",
     "load",
     "load_ipython_extension",

@@ -105,8 +105,33 @@ class Export(Intent, frozen=True):
     """Give the whole log, to be saved as a file."""
 
 
+class Weigh(Intent, frozen=True):
+    """Ask for the whole distribution of the ``position``-th token of an inspected text. It can cost a request."""
+
+    position: Position
+
+
+class Find(Intent, frozen=True):
+    """Say the rank of one token at every position of an inspected text."""
+
+    token: Annotated[str, Meta(min_length=1)]
+
+
 AnyIntent = (
-    Cancel | Resync | CancelJob | OpenJob | Fork | Resample | Edit | Locate | Run | Continue | Keep | Export
+    Cancel
+    | Resync
+    | CancelJob
+    | OpenJob
+    | Fork
+    | Resample
+    | Edit
+    | Locate
+    | Run
+    | Continue
+    | Keep
+    | Export
+    | Weigh
+    | Find
 )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from .client import AsyncClient, Client
 from .completion import Completion
 from .distribution import Distribution, Distributions
-from .errors import AcsError, InvalidRequest, NoPromptLogprobs
+from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
 from .matrix_reader import Matrix, MatrixReader
 from .score_steps import BATCH, Result, Steps, check, continuation_steps, score_steps
 from .score_values import NORMALISATIONS, Continuation, Score
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+
+    from .wire import Capabilities
 
 T = TypeVar("T")
 _TAILS = ("\n", "\n\n", " the", ".")
@@ -48,15 +50,15 @@ def score(text: Any, *, client: Client | None = None, **options: Any) -> Score |
     Raises :class:`NoPromptLogprobs` when the server cannot score, :class:`InvalidRequest`, or the request's error.
     """
     texts, many = _listed(text, options)
-    with _client(client) as used:
-        scores = _run(score_steps(texts, **_with_limit(options, used)), used) if texts else []
+    with client_of(client) as used:
+        scores = run_steps(score_steps(texts, **with_limit(options, used)), used) if texts else []
     return scores if many else scores[0]
 
 
 async def score_async(text: Any, *, client: AsyncClient, **options: Any) -> Any:
     """The asynchronous twin of :func:`score`; batches are sent side by side."""
     texts, many = _listed(text, options)
-    scores = await _run_async(score_steps(texts, **_with_limit(options, client)), client) if texts else []
+    scores = await _run_async(score_steps(texts, **with_limit(options, client)), client) if texts else []
     return scores if many else scores[0]
 
 
@@ -68,9 +70,9 @@ def logprob(
     ``seam``: what to do when no token ends where the context ends: ``nearest`` counts the spanning token with the
     continuation and says so, ``refuse`` raises. Other options as for :func:`score`.
     """
-    with _client(client) as used:
-        steps = continuation_steps([(given, continuation)], seam=seam, **_with_limit(options, used))
-        return _run(steps, used)[0]
+    with client_of(client) as used:
+        steps = continuation_steps([(given, continuation)], seam=seam, **with_limit(options, used))
+        return run_steps(steps, used)[0]
 
 
 def choose(
@@ -85,9 +87,9 @@ def choose(
     texts = list(candidates)
     if not texts:
         raise InvalidRequest("There are no candidates to choose from.")
-    with _client(client) as used:
-        steps = continuation_steps([(context, text) for text in texts], **_with_limit(options, used))
-        return sorted(_run(steps, used), key=NORMALISATIONS[by], reverse=True)
+    with client_of(client) as used:
+        steps = continuation_steps([(context, text) for text in texts], **with_limit(options, used))
+        return sorted(run_steps(steps, used), key=NORMALISATIONS[by], reverse=True)
 
 
 def perplexity(texts: Any, *, client: Client | None = None, **options: Any) -> Any:
@@ -119,7 +121,7 @@ def distributions(
     the wire and 4 here. Raises :class:`InvalidRequest` when the model's own cap (``full_vocab_max_prompt_tokens``) is
     known and the prompt, as ids, is longer.
     """
-    with _client(client) as used:
+    with client_of(client) as used:
         request = used.request(prompt, **_full(used, prompt, model, fields))
         session = Session()
         exchange = used.exchange(request, strain=MatrixReader)
@@ -148,9 +150,15 @@ def next_token(prompt: str | list[int], **options: Any) -> Distribution:
     raise InvalidRequest("The text's last token joins whatever follows it: score token ids instead.")
 
 
-def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+def limits_of(client: Any, model: str | None = None) -> Capabilities | None:
+    """What a model's own entry in the list of models says of its limits, if it is there."""
     _learn(client)
-    limits = client._limits_of(model or client.model)
+    limits: Capabilities | None = client._limits_of(model or client.model)
+    return limits
+
+
+def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    limits = limits_of(client, model)
     cap = limits.full_vocab_max_prompt_tokens if limits else None
     if cap is not None and isinstance(prompt, list) and len(prompt) > cap:
         raise InvalidRequest(
@@ -208,18 +216,24 @@ def _learn(client: Any) -> None:
             client._models = []
 
 
-def _with_limit(options: dict[str, Any], client: Any) -> dict[str, Any]:
+def with_limit(options: dict[str, Any], client: Any) -> dict[str, Any]:
+    """Options for the steps, with the tokens a prompt may have if the server says so."""
     _learn(client)
     limits = client._limits_of(options.get("model") or client.model)
     length = limits.max_model_len if limits else None
     return {"limit": None if length is None else length - 1, **options}
 
 
-def _run(steps: Steps[T], client: Client) -> T:
+def run_steps(steps: Steps[T], client: Client, *, windows: bool = True) -> T:
+    """Send what the steps ask for. Without ``windows`` a text that is too long is an error: reading it in windows
+    would cost more than was said."""
+
     def one(fields: dict[str, Any]) -> Result:
         try:
             return client.complete(fields["prompt"], **{k: v for k, v in fields.items() if k != "prompt"})
         except AcsError as error:
+            if isinstance(error, ContextLengthExceeded) and not windows:
+                raise
             return error
 
     try:
@@ -250,7 +264,8 @@ async def _run_async(steps: Steps[T], client: AsyncClient) -> T:
 
 
 @contextmanager
-def _client(given: Client | None) -> Iterator[Client]:
+def client_of(given: Client | None) -> Iterator[Client]:
+    """The client that was given, or one of the environment that is closed at the end."""
     if given is not None:
         yield given
         return

@@ -53,14 +53,16 @@ FLOORS = [
         "local_process",
     },
     {"score_values", "continuing", "costs"},
+    {"inspected", "differences"},
+    {"widgets.difference"},
     {"score_steps", "connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
     {"widgets.budget"},
     {"budget_view"},
     {"job_holds"},
     {"jobs", "widgets.job_table", "job_handle"},
-    {"client", "widgets.live", "widgets.workbench"},
+    {"client", "widgets.live", "widgets.workbench", "widgets.inspector"},
     {"pump", "replay", "job_watch", "widgets.jobs", "scoring", "exact_ids", "budget_command"},
-    {"growing"},
+    {"growing", "inspector", "surgery"},
     {
         "rollouts.answer",
         "rollouts.plan",
@@ -150,6 +152,7 @@ FOREIGN_TO_PURE = {
 }
 # Doors opened only when someone walks through them: a function's own import of a room above, with its reason in code.
 LATE = {
+    ("differences", "widgets.difference"),
     ("completion", "exact_ids"),
     ("completion", "frames"),
     ("completion", "replay"),

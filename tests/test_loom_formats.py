@@ -195,7 +195,7 @@ def test_what_is_no_json_is_one_line(data: bytes) -> None:
     assert "\n" not in str(told.value)
 
 
-def test_a_tree_of_a_twenty_thousand_levels() -> None:
+def test_a_tree_of_twenty_thousand_levels() -> None:
     nodes = [{"id": f"n{i}", "parent_id": f"n{i - 1}" if i else None, "text": "x"} for i in range(20_000)]
     nodes[10_000]["text"] = "</script><img src=x>"
     session, notes = choosing.read(json.dumps({"version": 1, "loom": {}, "nodes": nodes}).encode())

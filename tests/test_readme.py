@@ -17,7 +17,9 @@ from tests.support.servers import Running, serving
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-SCORING = "from acs_jupyter import choose"
+SCORING = tuple(
+    f"from acs_jupyter import {name}" for name in ("choose", "Inspector", "difference", "Surgery")
+)
 
 
 def blocks(kind: str) -> list[str]:
@@ -31,18 +33,22 @@ def server() -> Iterator[Running]:
 
 
 def test_the_python_examples_run_in_their_order(
-    server: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ACS_API_BASE", server.base)
     monkeypatch.setenv("ACS_API_KEY", server.key)
-    elsewhere = ("%", "from acs_jupyter import BudgetMeter", "from acs_jupyter import rollout", SCORING)
+    elsewhere = ("%", "from acs_jupyter import BudgetMeter", "from acs_jupyter import rollout", *SCORING)
     examples = [block for block in blocks("python") if not block.startswith(elsewhere)]
     names: dict[str, Any] = {}
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
     names["client"].close()
     names["sdk"].close()
-    assert len(examples) == 3
+    names["loom"].client.close()
+    names["loom"].close()
+    assert len(examples) == 4
+    assert (tmp_path / "story.loom").exists()
     assert len(names["frame"]) == 8
     assert names["completion"].usage.completion_tokens == 40
     assert names["answer"].choices[0].text in capsys.readouterr().out
@@ -54,9 +60,12 @@ def test_the_example_of_scoring_runs(
     monkeypatch.setenv("ACS_API_BASE", smollm_server.base)
     monkeypatch.setenv("ACS_API_KEY", smollm_server.key)
     monkeypatch.chdir(tmp_path)
-    [example] = [block for block in blocks("python") if block.startswith(SCORING)]
+    examples = [block for block in blocks("python") if block.startswith(SCORING)]
     names: dict[str, Any] = {}
-    exec(compile(example, "README.md", "exec"), names)
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), names)
+    assert len(examples) == 4
+    assert names["cut"].done
     assert names["one"].text == "The quick brown fox jumps over the lazy dog."
     assert names["after"].of(" Paris").rank == 1
     assert (tmp_path / "france.npz").exists()

@@ -92,6 +92,15 @@ def static_html(
     return _page(session, here, beside_window, show_prompt, texts)
 
 
+def page(markup: str, line: str) -> str:
+    """A text of its own, its tokens marked up already, over one line; it hides itself beside a window."""
+    return (
+        f'<style>{_STYLE + _BESIDE}</style><div class="acs-static acs-beside">'
+        f'<pre style="white-space:pre-wrap;word-break:normal">{markup}</pre>'
+        f'<div class="acs-line">{text_of(line)}</div></div>'
+    )
+
+
 def room_left(session: Session, run: str, bundle: dict[str, str], spent: int) -> int:
     """Bytes that are left of :func:`most_saved` beside a bundle and what is spent elsewhere."""
     tokens = sum(len(node.tokens) for node in _family(session, run))

@@ -3,7 +3,7 @@
  */
 import type { Choices } from "./choices";
 import { make } from "./dom";
-import { isView, range, SCALES, VIEWS } from "./views";
+import { isView, range, SCALES, VIEWS, type Scales } from "./views";
 
 export class Controls {
   readonly element = make("span", "acs-controls");
@@ -14,10 +14,13 @@ export class Controls {
   readonly #high = make("span", "");
   readonly #cells = Array.from({ length: 8 }, (_, level) => make("i", `acs-cell acs-p${level}`));
 
-  constructor(readonly choices: Choices) {
+  constructor(
+    readonly choices: Choices,
+    readonly scales: Scales = SCALES,
+  ) {
     this.#select.setAttribute("aria-label", "Colour by");
     for (const view of VIEWS) {
-      const option = make("option", "", SCALES[view].name);
+      const option = make("option", "", scales[view].name);
       option.value = view;
       this.#select.append(option);
     }
@@ -35,7 +38,7 @@ export class Controls {
   /** Say what is chosen now. */
   show(): void {
     const { view, numbers } = this.choices.current;
-    const { low, high, about } = SCALES[view];
+    const { low, high, about } = this.scales[view];
     this.#select.value = view;
     this.#select.title = about;
     press(this.#numbers, numbers);
@@ -45,7 +48,7 @@ export class Controls {
     this.#legend.dataset["view"] = view;
     this.#cells.forEach((cell, level) => {
       cell.className = `acs-cell acs-p${level} acs-by-${view}`;
-      cell.title = range(view, level);
+      cell.title = range(view, level, this.scales);
     });
   }
 }

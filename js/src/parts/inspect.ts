@@ -169,7 +169,8 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
   addEventListener("scroll", onScroll, { signal, capture: true, passive: true });
 }
 
-const steps: Record<string, (tokens: readonly HTMLElement[], at: number) => HTMLElement | undefined> = {
+/** What the keys that move lead to. */
+export const steps: Record<string, (tokens: readonly HTMLElement[], at: number) => HTMLElement | undefined> = {
   ArrowRight: (tokens, at) => tokens[at + 1],
   ArrowLeft: (tokens, at) => tokens[at - 1],
   ArrowDown: (tokens, at) => onLine(tokens, at, 1),
@@ -184,7 +185,7 @@ function leave(element: HTMLElement): void {
   element.removeAttribute("aria-label");
 }
 
-function tokenAt(target: EventTarget | null): HTMLElement | null {
+export function tokenAt(target: EventTarget | null): HTMLElement | null {
   return target instanceof Element ? target.closest<HTMLElement>(".acs-t") : null;
 }
 

@@ -23,7 +23,9 @@ export interface Scale {
   bounds: readonly number[];
 }
 
-export const SCALES: Record<View, Scale> = {
+export type Scales = Record<View, Scale>;
+
+export const SCALES: Scales = {
   probability: {
     name: "probability",
     low: "likely",
@@ -85,10 +87,11 @@ export function measurePiece(view: View, node: NodeState, piece: Piece, asked: n
 }
 
 /** 0 (plain) to 7 (the strongest). */
-export function levelOn(view: View, value: number): number {
+export function levelOn(view: View, value: number, scales: Scales = SCALES): number {
   const height = view === "probability" ? -value : value;
-  const above = SCALES[view].bounds.findIndex((bound) => (view === "probability" ? height <= bound : height < bound));
-  return above < 0 ? SCALES[view].bounds.length : above;
+  const { bounds } = scales[view];
+  const above = bounds.findIndex((bound) => (view === "probability" ? height <= bound : height < bound));
+  return above < 0 ? bounds.length : above;
 }
 
 /** A measure in as few characters as will do, to stand beside its token. */
@@ -100,8 +103,8 @@ export function brief(view: View, value: number, asked: number | null): string {
 }
 
 /** What a cell of the legend stands for: `2 to 3 bits`. */
-export function range(view: View, level: number): string {
-  const { bounds } = SCALES[view];
+export function range(view: View, level: number, scales: Scales = SCALES): string {
+  const { bounds } = scales[view];
   if (view === "rank") {
     const from = level === 0 ? 1 : (bounds[level - 1] ?? 1);
     const to = (bounds[level] ?? 0) - 1;

@@ -1,0 +1,134 @@
+"""The window on one text: tokens in colours, and the distribution at each position.
+
+Owns its bundle, the traits, the answers to what the reader asks, and the static view. It must not know clients: it is
+given what weighs a position. What it draws is in ``js/src/widgets/inspector.ts``.
+
+To the browser: ``shown`` (the text), ``whole`` (whole distributions that are known), ``found`` (ranks of a token that
+was searched), ``told`` (a line about what was asked), each one JSON text. From it: ``Weigh`` and ``Find``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import msgspec
+import traitlets
+
+from ..errors import AcsError
+from ..inspected import Inspected
+from ..intents import Find, Weigh, decode_intent
+from ..tree import Node
+from .base import STATIC
+from .bundle import pressed
+from .snapshot import page
+from .tinted import tinted
+
+_log = logging.getLogger(__name__)
+
+
+class InspectorWindow(anywidget.AnyWidget):
+    """Shows a text; ``weigh`` makes the whole distribution of a position known, or raises."""
+
+    _esm = pressed(STATIC / "inspector.js", STATIC / "inspector.css")
+
+    shown = traitlets.Unicode("{}").tag(sync=True)
+    whole = traitlets.Unicode("{}").tag(sync=True)
+    found = traitlets.Unicode("{}").tag(sync=True)
+    told = traitlets.Unicode("{}").tag(sync=True)
+
+    def __init__(self, inspected: Inspected, weigh: Callable[[int], Any], **traits: Any) -> None:
+        self._inspected = inspected
+        self._weigh = weigh
+        self._told: list[int] = []
+        self._busy = threading.Lock()
+        super().__init__(shown=_json(inspected.to_browser()), **traits)
+        self.on_msg(self._received)
+
+    def plain(self) -> dict[str, str]:
+        """The static view: what is read where no kernel is."""
+        score = self._inspected.score
+        return {
+            "text/plain": f"{score.text}\n--- {self.line} ---",
+            "text/html": page(_markup(score), self.line),
+        }
+
+    @property
+    def line(self) -> str:
+        """The statistics, in one line."""
+        score = self._inspected.score
+        size = f"{len(score):,} {'token' if len(score) == 1 else 'tokens'}"
+        scored = "" if score.scored == len(score) else f", {score.scored:,} scored"
+        return (
+            f"{size}{scored} · logprob {score.logprob:.3f} nats · perplexity {score.perplexity:.2f} · "
+            f"{score.bits_per_byte:.3f} bits per byte · {score.model or 'model not known'}"
+        )
+
+    def tell_whole(self, position: int) -> None:
+        """Send what is known of a position, entropies of all others with it."""
+        if position not in self._told:
+            self._told.append(position)
+        self.whole = _json(self._inspected.whole_to_browser(self._told))
+
+    def find(self, token: str) -> None:
+        """Send the ranks of a token."""
+        try:
+            ranks = self._inspected.ranks_of(token)
+            self.found = _json({"token": token, "ranks": ranks})
+        except AcsError as error:
+            self.found = _json({"token": token, "refused": error.message})
+
+    def __repr__(self) -> str:
+        return f"Inspector({self.line})"
+
+    def _look(self, position: int) -> None:
+        """On a thread of its own: a request takes its time."""
+        if not self._busy.acquire(blocking=False):
+            self._tell(position, "Another position is being asked for.")
+            return
+        try:
+            self._tell(position, "Asking the model …")
+            self._weigh(position)
+            self._tell(position, "")
+        except AcsError as error:
+            self._tell(position, str(error))
+        except Exception:
+            self._tell(position, "Something went wrong; nothing was changed.")
+            raise
+        finally:
+            self._busy.release()
+
+    def _tell(self, position: int, line: str) -> None:
+        self.told = _json({"position": position, "line": line})
+
+    def _received(self, _: Any, content: Any, buffers: Any) -> None:
+        try:
+            intent = decode_intent(content)
+        except msgspec.ValidationError:
+            _log.debug("ignored a message that is no intent")
+            return
+        if isinstance(intent, Find):
+            self.find(intent.token)
+        elif isinstance(intent, Weigh) and intent.position < len(self._inspected.score.tokens):
+            if intent.position in self._inspected.known:
+                self.tell_whole(intent.position)
+            else:
+                threading.Thread(target=self._look, args=(intent.position,), daemon=True).start()
+
+
+def _markup(score: Any) -> str:
+    tokens = score.tokens
+    tops = [{each.text: each.logprob for each in token.top} or None for token in tokens]
+    node = Node(
+        "n", "r", None, 0, parts=[score.text], tokens=[token.text for token in tokens],
+        logprobs=[None if token.logprob is None else max(token.logprob, -9999.0) for token in tokens], top=tops,
+    )  # fmt: skip
+    return tinted(node, 60_000 + 60.0 * len(tokens))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,101 @@
+"""Differences by bytes: other tokens, other texts, what has no score, and what is drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from acs_jupyter import Client, difference, errors, score
+from acs_jupyter.score_values import Score, ScoredToken
+from acs_jupyter.wire import Usage
+from tests.test_inspector import Texts
+
+if TYPE_CHECKING:
+    from tests.support.servers import Running
+
+
+def read(*tokens: tuple[str, float | None], model: str = "m") -> Score:
+    """Tokens with their surprisal in bits."""
+    listed, place = [], 0
+    for i, (text, bits) in enumerate(tokens):
+        listed.append(ScoredToken(i, text, place, i, None if bits is None else -bits * math.log(2), 1))
+        place += len(text)
+    return Score("".join(t for t, _ in tokens), listed, model, False, Usage(1, 1, 2))
+
+
+def test_one_text_in_other_tokens_meets_at_common_ends() -> None:
+    one = read(("The", None), (" cap", 3.0), ("ital", 2.0), (" of", 1.0), ("", 2.0), ("🦊", 4.0), model="a")
+    two = read(("The", None), (" capital", 4.0), (" o", 2.0), ("f", 2.5), ("🦊", 5.0), model="b")
+    found = difference(one, two)
+    assert [(s.text, s.start, s.bytes) for s in found.spots] == [
+        (" capital", 3, 8),
+        (" of", 11, 3),
+        ("🦊", 14, 4),
+    ]
+    assert [s.difference for s in found.spots] == pytest.approx([-1.0, 3.5, -1.0])
+    assert found.spots[1].per_byte == pytest.approx(3.5 / 3)
+    assert (found.unscored, found.apart, found.total) == (3, 0, pytest.approx(1.5))
+    assert found.largest(1)[0].text == " of"
+    assert found.to_frame()["difference"].sum() == pytest.approx(found.total)
+
+
+def test_two_texts_are_compared_where_they_are_the_same() -> None:
+    one = read(("A", None), (" red", 5.0), (" fox", 4.0), (" ran", 2.0))
+    two = read(("A", None), (" blue", 6.0), (" fox", 7.0), (" ran", 2.0))
+    found = difference(one, two)
+    assert [(s.text, s.start, s.other_start, round(s.difference, 6)) for s in found.spots] == [
+        (" fox", 5, 6, 3.0), (" ran", 9, 10, 0.0),
+    ]  # fmt: skip
+    assert (found.unscored, found.apart) == (1, 4)
+    with pytest.raises(errors.InvalidRequest, match="share no stretch"):
+        difference(one, read(("Z", None), ("zz", 1.0)))
+
+
+def test_what_one_rules_out_is_the_largest_and_both_is_no_number() -> None:
+    one = read(("A", None), (" b", math.inf), (" c", 1.0), (" d", 1.0))
+    two = read(("A", None), (" b", math.inf), (" c", math.inf), (" d", 3.0))
+    found = difference(one, two)
+    assert [s.text for s in found.largest()] == [" c", " d"]
+    assert found.total == pytest.approx(2.0)
+    assert "nan" not in found._repr_html_().partition("<table>")[2]
+
+
+def test_the_drawing_is_inert_and_has_all_of_the_text() -> None:
+    hostile = " <img src=x onerror=alert(1)>"
+    found = difference(read(("A\n", None), (hostile, 5.0)), read(("A\n", None), (hostile, 90.0)))
+    parsed = Texts()
+    parsed.feed(found._repr_html_())
+    assert f"A\n{hostile}" in parsed.text
+    assert "Not compared: 0 bytes that only one text has, 2 without a score." in parsed.text
+    assert "+85.00" in parsed.text
+    assert set(parsed.tags) <= {
+        "style",
+        "div",
+        "pre",
+        "p",
+        "i",
+        "u",
+        "span",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    }
+
+
+def test_a_text_against_itself_and_another_under_the_real_model(smollm_server: Running) -> None:
+    with Client(smollm_server.base, smollm_server.key) as client:
+        paris, rome = score(
+            ["The capital of France is Paris, a city.", "The capital of Italy is Rome, a city."],
+            client=client,
+        )
+    same = difference(paris, paris)
+    assert same.total == 0
+    assert sum(spot.bytes for spot in same.spots) == paris.bytes
+    other = difference(paris, rome)
+    assert "".join(spot.text for spot in other.spots) == " capital of is a city."
+    assert other.spots[0].difference == pytest.approx(0, abs=1e-4)  # nothing differs in front of it
