@@ -57,7 +57,14 @@ def pack_run(session: Session, run: str) -> dict[str, Any]:
     head = json.dumps({"entries": entries, "strings": strings}, ensure_ascii=False, separators=(",", ":"))
     raw = head.encode()
     packed = zlib.compress(varints([len(raw)]) + raw + columns, 9)
-    return {"version": VERSION, "run": run, "record": b85encode(packed).decode("ascii")}
+    record = {"version": VERSION, "run": run, "record": b85encode(packed).decode("ascii")}
+    # An open run has no end that would tell how long it has taken so far.
+    return {**record, "at": session.since(len(session) - 1)[0][0]} if _is_open(session, run) else record
+
+
+def _is_open(session: Session, run: str) -> bool:
+    first = root_of(session, run)
+    return any(session.runs[one].outcome == "open" for one in [first, *descendants(session, first)])
 
 
 def record_of(session: Session, run: str) -> dict[str, Any]:
@@ -67,6 +74,8 @@ def record_of(session: Session, run: str) -> dict[str, Any]:
 
 def unpack_run(record: dict[str, Any]) -> Completion:
     """The completion a record holds, in a session of its own with its branches.
+
+    A run that was open when the record was written is interrupted: nothing more comes for it.
 
     Raises ``ValueError`` when it is none.
     """
@@ -82,6 +91,7 @@ def unpack_run(record: dict[str, Any]) -> Completion:
         session = Session()
         for at, event in _entries.decode(msgspec.json.encode(entries)):
             session.apply([event], at=at)
+        session.interrupt_open(at=None if record.get("at") is None else float(record["at"]))
         return Completion(session, next(iter(session.runs)))
     except (KeyError, IndexError, TypeError, ValueError, StopIteration, zlib.error) as error:
         raise ValueError(f"a record that cannot be read ({type(error).__name__})") from None

@@ -14,7 +14,7 @@ FLOORS = [
     {"errors.base"},
     {"errors.refusals", "errors.breakdowns"},
     {"_version", "errors", "wire", "sse", "varints", "secret", "processes", "digits", "vocabulary"},
-    {"folder", "parting", "plain", "answer_form"},
+    {"folder", "meanwhile", "parting", "plain", "answer_form"},
     {"checks", "failures", "events", "intents", "template", "boundary", "matrix_reader", "distribution"},
     {"tree", "lenient", "settings", "retrying"},
     {"session", "options", "reader", "job_terms", "columns"},

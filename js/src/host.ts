@@ -43,6 +43,9 @@ export interface Word {
   ran?: true;
 }
 
+export const LOST_TEXT =
+  "The kernel is gone. The file holds this text up to its last copy; what came after that is in this page only: select it and copy it.";
+
 export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
 
 interface Message extends Word {
@@ -188,7 +191,7 @@ export function connect(model: AnyModel): Host {
     clearTimeout(patience);
     const open = Object.values(state.runs).filter(isOpen);
     for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
-    if (open.length > 0) tell(false);
+    if (open.length > 0) say(LOST_TEXT);
     for (const hearer of hearers) hearer({ refused: { field: null, message: LOST } });
   };
 

@@ -148,7 +148,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   };
   const lookForCopy = () => {
     const area = el.closest(".jp-OutputArea");
-    unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static") === null;
+    unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static:not(.acs-part)") === null;
     if (unsaved) paint();
   };
   const later = setInterval(() => {
