@@ -10,8 +10,11 @@ const KEPT = ["keydown", "keyup", "keypress", "copy", "cut", "paste", "beforeinp
 export class Editor {
   readonly element = make("form", "acs-edit");
   readonly #box = make("textarea", "");
+  readonly #send = make("button", "acs-stop", "Continue from this text");
+  /** The text that was sent and of which nothing is known yet. */
+  #sent: string | null = null;
 
-  /** `original`: the text as it is. `go` gets the text as it was left; `ended` when the box is done with. */
+  /** `original`: the text as it is. `go` gets the text as it was left; `ended`: its reader wants it away. */
   constructor(
     readonly original: string,
     name: string,
@@ -34,10 +37,11 @@ export class Editor {
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       event.stopPropagation();
+      if (this.#sent === this.text) return;
+      this.#wait(this.text);
       go(this.text);
-      ended();
     });
-    const [send, cancel] = [make("button", "acs-stop", "Continue from this text"), make("button", "acs-quiet", "Cancel")];
+    const [send, cancel] = [this.#send, make("button", "acs-quiet", "Cancel")];
     send.type = "submit";
     send.title = "Ctrl+Enter";
     cancel.type = "button";
@@ -45,6 +49,21 @@ export class Editor {
     const row = make("div", "acs-edit-row");
     row.append(send, cancel, make("span", "acs-tip-note", "A new branch; this text stays as it is."));
     this.element.append(label, this.#box, row);
+  }
+
+  /** What was sent and waits for its branch; the box stays with its text until that is there. */
+  get sent(): string | null {
+    return this.#sent;
+  }
+
+  /** Nothing came of what was sent: it can be sent again. */
+  refused(): void {
+    this.#wait(null);
+  }
+
+  #wait(sent: string | null): void {
+    this.#sent = sent;
+    this.#send.textContent = sent === null ? "Continue from this text" : "Waiting for the branch…";
   }
 
   /** The text as it is now: what was not touched is as it was, to the byte. */
