@@ -198,8 +198,8 @@ class Session:
             yield msgspec.json.encode([at, event]) + b"\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the log to a file, see :meth:`lines`. Atomic."""
-        target = Path(path)
+        """Write the log to a file, see :meth:`lines`. Atomic; of a link, the file it leads to is replaced."""
+        target = Path(path).resolve()
         handle, name = tempfile.mkstemp(prefix=target.name, dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from acs_jupyter import Client, Completion, load
+from acs_jupyter import Client, Completion, Session, load
 from acs_jupyter.cli import main
 from acs_jupyter.record import KEY, pack_run, unpack_run
 from acs_jupyter.strip import WIDGET, strip
@@ -124,6 +124,53 @@ def test_the_command_strips_and_says_what_it_took(tmp_path: Path, capsys: pytest
     assert "1 widget outputs and 1 records taken out" in capsys.readouterr().out
     assert main(["strip", str(tmp_path / "none.ipynb")]) == 2
     assert "none.ipynb" in capsys.readouterr().err
+
+
+def test_stripping_goes_on_after_a_missing_file_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = notebook(tmp_path / "x.ipynb", [])
+    assert main(["strip", str(tmp_path / "none.ipynb"), str(path)]) == 2
+    told = capsys.readouterr()
+    assert "none.ipynb" in told.err
+    assert "x.ipynb: " in told.out
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    path = notebook(tmp_path / "x.ipynb", [{"version": 2}])
+    link = tmp_path / "link.ipynb"
+    link.symlink_to(path)
+    assert strip(link, records=True).records == 1
+    assert link.is_symlink()
+    assert "acs_jupyter" not in path.read_text()
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "s.jsonl")
+    completion_of("logprobs_5").session.save(link)
+    assert link.is_symlink()
+    assert Session.load(tmp_path / "s.jsonl").runs
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '{"outputs": null}',
+        '{"outputs": [{"metadata": null, "data": null}]}',
+        '{"source": "\\ud800 \\ud83d\\ude00 x"}',
+    ],
+)
+def test_odd_cells_are_stripped_and_stay_as_they_are(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text(f'{{"metadata": null, "cells": [{cell}]}}')
+    before = json.loads(path.read_bytes())
+    strip(path, records=True)
+    assert json.loads(path.read_bytes()) == before
+
+
+def test_a_file_nested_too_deeply_is_no_notebook(tmp_path: Path) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text('{"cells": [' + "[" * 100_000 + "]" * 100_000 + "]}")
+    with pytest.raises(ValueError, match=r"x\.ipynb is not a notebook"):
+        strip(path)
 
 
 def test_a_replay_says_where_the_two_part() -> None:
