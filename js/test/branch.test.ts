@@ -5,7 +5,6 @@ import { ACK_WITHIN_MS, connect, TELL_AFTER_MS } from "../src/host";
 import { canLeave, isText } from "../src/parts/acts";
 import { isPut } from "../src/parts/description";
 import { hasBranch } from "../src/parts/drafts";
-import { changed } from "../src/parts/editor";
 import { branchName, descendants, leavingWords, road, rootOf, sourceName } from "../src/parts/road";
 import { emptyState, fold, nodeOf, type State } from "../src/state";
 
@@ -72,19 +71,6 @@ describe("places to leave", () => {
     expect([at(0), at(1), at(-1)]).toEqual([false, true, false]);
     expect(["", "a\ufffd", " a"].map(isText)).toEqual([false, false, true]);
   });
-});
-
-describe("a text box", () => {
-  it.each([
-    ["a\nb", "a\nb!", "a\nb!"],
-    ["a\r\nb\r\nc", "a\nb\nc", "a\r\nb\r\nc"],
-    ["a\r\nb\r\nc", "a\nB\nc", "a\r\nB\r\nc"],
-    ["a\r\nb\r\nc", "a\nb\nc\nd", "a\r\nb\r\nc\nd"],
-    ["a\rb\n\rc", "a\nb\n\n", "a\rb\n\r"],
-    ["\r\n\r\n", "\n", "\r\n"],
-    ["a\r\na\r\na", "", ""],
-    ["\r", "x", "x"],
-  ])("gives back %j, shown and left as %j, as %j", (original, shown, expected) => expect(changed(original, shown)).toBe(expected));
 });
 
 describe("asking for a branch", () => {
