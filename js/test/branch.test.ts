@@ -73,6 +73,13 @@ describe("places to leave", () => {
   });
 });
 
+describe("a text put in place", () => {
+  it.each(["constructor", "toString", "__proto__"])("called %s has no probability that nobody told", (text) => {
+    const state = made([...tree, ...run("e", { origin: { node: "r.0", tokens: 1, text } })]);
+    expect(nodeOf(state, "e.0").logprobs).toEqual([-1, null]);
+  });
+});
+
 describe("asking for a branch", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
