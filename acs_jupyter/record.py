@@ -16,7 +16,7 @@ import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from .events import AnyEvent
 from .session import Node, Session
 from .varints import read_varints, varints
 
+_T = TypeVar("_T", list[Any], dict[str, Any])
 KEY = "acs_jupyter"
 """Where the record stands in an output's metadata."""
 
@@ -93,7 +94,15 @@ def unpack_run(record: dict[str, Any]) -> Completion:
             session.apply([event], at=at)
         session.interrupt_open(at=None if record.get("at") is None else float(record["at"]))
         return Completion(session, next(iter(session.runs)))
-    except (KeyError, IndexError, TypeError, ValueError, StopIteration, zlib.error) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        StopIteration,
+        RecursionError,
+        zlib.error,
+    ) as error:
         raise ValueError(f"a record that cannot be read ({type(error).__name__})") from None
 
 
@@ -185,14 +194,34 @@ def _records(notebook: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
     try:
         book = json.loads(Path(notebook).read_bytes())
         cells = book["cells"]
-    except (ValueError, KeyError, TypeError):
+        if not isinstance(cells, list):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{notebook} is not a notebook.") from None
     for number, cell in enumerate(cells, start=1):
-        for output in cell.get("outputs", ()):
-            metadata = output.get("metadata", {})
-            found = metadata.get(KEY, [])
-            for record in found if isinstance(found, list) else [found]:  # a workbench keeps all its runs
+        try:
+            found = [_kept(output) for output in _of(list, _of(dict, cell).get("outputs"))]
+        except TypeError as error:
+            raise ValueError(f"{notebook}, cell {number}: {error}.") from None
+        for records in found:
+            # a workbench keeps all its runs
+            for record in records if isinstance(records, list) else [records]:
                 yield number, record
+
+
+def _kept(output: Any) -> Any:
+    return _of(dict, _of(dict, output).get("metadata")).get(KEY, [])
+
+
+def _of(kind: type[_T], value: Any) -> _T:
+    """The value if it is of that kind, an empty one if it is missing or null."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"no part of a notebook, which has a {kind.__name__} where there is {type(value).__name__}"
+        )
+    return value
 
 
 def _unpacked(head: dict[str, Any], columns: bytes) -> list[Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b85encode
 from pathlib import Path
 
 import nbformat
@@ -171,6 +173,44 @@ def test_a_file_nested_too_deeply_is_no_notebook(tmp_path: Path) -> None:
     path.write_text('{"cells": [' + "[" * 100_000 + "]" * 100_000 + "]}")
     with pytest.raises(ValueError, match=r"x\.ipynb is not a notebook"):
         strip(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ("5", "is not a notebook"),
+        ("null", "is not a notebook"),
+        ('"abc"', "is not a notebook"),
+        ("[" * 100_000 + "]" * 100_000, "is not a notebook"),
+        ("[{}, 5]", "cell 2: .*dict where there is int"),
+        ('[{"outputs": 5}]', "cell 1: .*list where there is int"),
+        ('[{"outputs": [[]]}]', "cell 1: .*dict where there is list"),
+        ('[{"outputs": [{"metadata": "x"}]}]', "cell 1: .*dict where there is str"),
+        ('[{"outputs": [{"metadata": {"acs_jupyter": 5}}]}]', "cell 1: a record"),
+    ],
+    ids=range(9),
+)
+def test_a_damaged_notebook_is_told_with_its_cell(tmp_path: Path, cells: str, told: str) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text(f'{{"cells": {cells}}}')
+    with pytest.raises(ValueError, match=rf"x\.ipynb.*{told}"):
+        load(path)
+
+
+def test_what_is_missing_or_null_holds_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text('{"cells": [{}, {"outputs": null}, {"outputs": [{}, {"metadata": null}]}]}')
+    assert load(path) == []
+
+
+@pytest.mark.parametrize(
+    "entries", [[[0, 5]], [[0, None]], [5], 5, [[0, {"count": 3}]], [[0, {"count": "x"}]]]
+)
+def test_a_record_of_something_else_is_told(entries: object) -> None:
+    head = json.dumps({"entries": entries, "strings": []}).encode()
+    packed = b85encode(zlib.compress(varints([len(head)]) + head)).decode()
+    with pytest.raises(ValueError, match="a record that cannot be read"):
+        unpack_run({"version": 2, "record": packed})
 
 
 def test_a_replay_says_where_the_two_part() -> None:
