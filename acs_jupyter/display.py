@@ -29,19 +29,23 @@ def make_view(shell: Any) -> View:
 
 
 def show_copy(shell: Any, completion: Completion) -> None:
-    """Show a completion once more, as a copy that is saved with the notebook; in a terminal, its text."""
+    """Show a completion once more, as a copy that is saved with the notebook; in a terminal, its text.
+
+    Its text is that of a cell's own copy: all choices and branches.
+    """
+    from .widgets.snapshot import plain_text, static_html  # noqa: PLC0415  # drawn when shown
+
+    session, run = completion.session.copy(), completion.run
     if getattr(shell, "kernel", None) is None:
-        print(completion)
+        print(plain_text(session, run))
         return
     from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
     from .record import record_of  # noqa: PLC0415  # packed when shown
-    from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn when shown
 
-    session, run = completion.session.copy(), completion.run
     record = record_of(session, run)
     page = static_html(session, run, spent=len(json.dumps(record)))
-    display({"text/plain": completion.text, "text/html": page}, raw=True, metadata=record)
+    display({"text/plain": plain_text(session, run), "text/html": page}, raw=True, metadata=record)
 
 
 class NotebookView:
