@@ -20,6 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
 from acs_jupyter.completion import Completion
+from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
 from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
@@ -350,6 +351,18 @@ def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
     assert "%acs help options" in shell.run("%%acs --help\nHi").out
     assert "%acs help options" in shell.run("%%acs --zzzzz\nHi").out
     assert "Topics: budget, continue, jobs" in shell.run("%acs help zzz").out
+
+
+@pytest.mark.parametrize("name", ["In", "Out", "exit", "quit", "__", "___", "_", "print", "get_ipython"])
+def test_names_of_the_shell_are_not_given_away(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="a variable of your own"):
+        parse_cell_line(f"-o {name}")
+
+
+@pytest.mark.parametrize("flag", ["--max_tokens", "--max-tokens"])
+def test_a_missing_value_is_told_with_the_option_as_it_is_written(flag: str) -> None:
+    with pytest.raises(InvalidRequest, match=": --max-tokens needs a value"):
+        parse_cell_line(flag)
 
 
 def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
