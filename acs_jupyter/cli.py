@@ -275,12 +275,13 @@ def _ledger(args: argparse.Namespace) -> int:
 def _strip(args: argparse.Namespace) -> int:
     from .strip import strip
 
-    for path in args.notebook:
+    worst = 0
+    for path in args.notebook:  # one that is missing keeps no other from being stripped
         try:
             print(f"{path}: {strip(path, records=args.records)}")
         except (OSError, ValueError) as problem:
-            return _refused(problem)
-    return 0
+            worst = _refused(problem)
+    return worst
 
 
 def _refused(problem: Exception) -> int:

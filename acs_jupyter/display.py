@@ -11,8 +11,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .events import AnyEvent, TokensArrived
+from .branching import descendants
+from .events import AnyEvent, RunOpened, TokensArrived
 from .intents import AnyIntent
+from .meanwhile import Meanwhile
 from .notebook import Asking, View
 from .session import Session
 
@@ -27,28 +29,34 @@ def make_view(shell: Any) -> View:
 
 
 def show_copy(shell: Any, completion: Completion) -> None:
-    """Show a completion once more, as a copy that is saved with the notebook; in a terminal, its text."""
+    """Show a completion once more, as a copy that is saved with the notebook; in a terminal, its text.
+
+    Its text is that of a cell's own copy: all choices and branches.
+    """
+    from .widgets.snapshot import plain_text, static_html  # noqa: PLC0415  # drawn when shown
+
+    session, run = completion.session.copy(), completion.run
     if getattr(shell, "kernel", None) is None:
-        print(completion)
+        print(plain_text(session, run))
         return
     from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
     from .record import record_of  # noqa: PLC0415  # packed when shown
-    from .widgets.snapshot import static_html  # noqa: PLC0415  # drawn when shown
 
-    session, run = completion.session.copy(), completion.run
     record = record_of(session, run)
     page = static_html(session, run, spent=len(json.dumps(record)))
-    display({"text/plain": completion.text, "text/html": page}, raw=True, metadata=record)
+    display({"text/plain": plain_text(session, run), "text/html": page}, raw=True, metadata=record)
 
 
 class NotebookView:
     """The live cell, then a static copy that hides itself while the live cell is there.
 
-    The copy is written when the run ends, and again whenever a branch of it has ended.
+    The copy is written when the run ends, and again whenever a branch of it has ended. While one of them streams it
+    is written now and then, so that a kernel that dies takes little with it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **pauses: float) -> None:
+        self._pauses = pauses  # those of ``Meanwhile``
         self._copy: Any = None
         self._saving = threading.Lock()
 
@@ -70,22 +78,48 @@ class NotebookView:
         display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
         asking.ended = self._save_aside
+        self._meanwhile = Meanwhile(self._save_open, self._open, **self._pauses)
+        self._drawn = -1
+        session.subscribe(self._begun)
+        self._meanwhile.wake()
 
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
-        if self._copy is None:
-            return
+        if self._copy is not None:
+            self._save()
+            self._meanwhile.rest()
+
+    def _save(self, *, meanwhile: bool = False) -> None:
         from .record import record_of  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import mimebundle, room_left  # noqa: PLC0415  # drawn at the end
 
         with self._saving:
             now = self._session.copy()  # branches may be coming while it is drawn
-            if self._run in now.runs:
-                record = record_of(now, self._run)
-                spent = len(json.dumps(record)) + self._window.weight
-                bundle = mimebundle(now, self._run, spent=spent)
+            if self._run not in now.runs or (meanwhile and len(now) == self._drawn):
+                return
+            self._drawn = len(now)
+            record = record_of(now, self._run)  # of what is open as open; read again, it is interrupted
+            part = any(now.runs[run].outcome == "open" for run in self._family(now))
+            now.interrupt_open()  # nothing more comes into this copy
+            spent = len(json.dumps(record)) + self._window.weight
+            bundle = mimebundle(now, self._run, spent=spent, part=part)
+            if not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
-                self._copy.update(bundle, raw=True, metadata=record)
+            self._copy.update(bundle, raw=True, metadata=record)
+
+    def _family(self, session: Session) -> list[str]:
+        return [self._run, *descendants(session, self._run)]
+
+    def _open(self) -> bool:
+        runs = self._session.runs
+        return any(runs[run].outcome == "open" for run in self._family(self._session) if run in runs)
+
+    def _begun(self, events: list[AnyEvent]) -> None:
+        if any(isinstance(event, RunOpened) for event in events):
+            self._meanwhile.wake()
+
+    def _save_open(self) -> None:
+        self._save(meanwhile=True)
 
     def _save_aside(self) -> None:
         # A long text takes a while to draw, and the pump's thread has streams to carry.

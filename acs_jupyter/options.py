@@ -103,10 +103,13 @@ def _job_options(values: dict[str, Any], background: bool) -> JobOptions | None:
     return JobOptions(tag, key) if wanted else None
 
 
+_OF_THE_SHELL = ("_", "__", "___", "In", "Out", "exit", "quit", "get_ipython")
+"""Names that IPython writes itself, or cannot do without."""
+
+
 def _free_name(name: str) -> bool:
-    return (
-        name.isidentifier() and name.isascii() and not iskeyword(name) and name not in {*dir(builtins), "_"}
-    )
+    taken = {*dir(builtins), *_OF_THE_SHELL}
+    return name.isidentifier() and name.isascii() and not iskeyword(name) and name not in taken
 
 
 def parse_value(name: str, text: str) -> Any:
@@ -174,7 +177,9 @@ class _Parser(argparse.ArgumentParser):
             raise InvalidRequest(f"Unknown option {word}.{hint}")
         missing = re.match(r"argument (\S+): expected one argument", message)
         if missing:
-            flag = missing.group(1).split("/")[-1]
+            # Of the several ways to write an option the one with dashes is told.
+            flag = next((one for one in missing.group(1).split("/") if re.fullmatch(r"--[^_]+", one)), "")
+            flag = flag or missing.group(1).split("/")[-1]
             raise InvalidRequest(f"{flag} needs a value; one that begins with a dash is written {flag}=-1.")
         raise InvalidRequest(message[0].upper() + message[1:] + ".")
 

@@ -16,7 +16,7 @@ import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from .events import AnyEvent
 from .session import Node, Session
 from .varints import read_varints, varints
 
+_T = TypeVar("_T", list[Any], dict[str, Any])
 KEY = "acs_jupyter"
 """Where the record stands in an output's metadata."""
 
@@ -57,7 +58,14 @@ def pack_run(session: Session, run: str) -> dict[str, Any]:
     head = json.dumps({"entries": entries, "strings": strings}, ensure_ascii=False, separators=(",", ":"))
     raw = head.encode()
     packed = zlib.compress(varints([len(raw)]) + raw + columns, 9)
-    return {"version": VERSION, "run": run, "record": b85encode(packed).decode("ascii")}
+    record = {"version": VERSION, "run": run, "record": b85encode(packed).decode("ascii")}
+    # An open run has no end that would tell how long it has taken so far.
+    return {**record, "at": session.since(len(session) - 1)[0][0]} if _is_open(session, run) else record
+
+
+def _is_open(session: Session, run: str) -> bool:
+    first = root_of(session, run)
+    return any(session.runs[one].outcome == "open" for one in [first, *descendants(session, first)])
 
 
 def record_of(session: Session, run: str) -> dict[str, Any]:
@@ -67,6 +75,8 @@ def record_of(session: Session, run: str) -> dict[str, Any]:
 
 def unpack_run(record: dict[str, Any]) -> Completion:
     """The completion a record holds, in a session of its own with its branches.
+
+    A run that was open when the record was written is interrupted: nothing more comes for it.
 
     Raises ``ValueError`` when it is none.
     """
@@ -82,8 +92,17 @@ def unpack_run(record: dict[str, Any]) -> Completion:
         session = Session()
         for at, event in _entries.decode(msgspec.json.encode(entries)):
             session.apply([event], at=at)
+        session.interrupt_open(at=None if record.get("at") is None else float(record["at"]))
         return Completion(session, next(iter(session.runs)))
-    except (KeyError, IndexError, TypeError, ValueError, StopIteration, zlib.error) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        StopIteration,
+        RecursionError,
+        zlib.error,
+    ) as error:
         raise ValueError(f"a record that cannot be read ({type(error).__name__})") from None
 
 
@@ -175,14 +194,34 @@ def _records(notebook: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
     try:
         book = json.loads(Path(notebook).read_bytes())
         cells = book["cells"]
-    except (ValueError, KeyError, TypeError):
+        if not isinstance(cells, list):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{notebook} is not a notebook.") from None
     for number, cell in enumerate(cells, start=1):
-        for output in cell.get("outputs", ()):
-            metadata = output.get("metadata", {})
-            found = metadata.get(KEY, [])
-            for record in found if isinstance(found, list) else [found]:  # a workbench keeps all its runs
+        try:
+            found = [_kept(output) for output in _of(list, _of(dict, cell).get("outputs"))]
+        except TypeError as error:
+            raise ValueError(f"{notebook}, cell {number}: {error}.") from None
+        for records in found:
+            # a workbench keeps all its runs
+            for record in records if isinstance(records, list) else [records]:
                 yield number, record
+
+
+def _kept(output: Any) -> Any:
+    return _of(dict, _of(dict, output).get("metadata")).get(KEY, [])
+
+
+def _of(kind: type[_T], value: Any) -> _T:
+    """The value if it is of that kind, an empty one if it is missing or null."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"no part of a notebook, which has a {kind.__name__} where there is {type(value).__name__}"
+        )
+    return value
 
 
 def _unpacked(head: dict[str, Any], columns: bytes) -> list[Any]:

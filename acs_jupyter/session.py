@@ -201,8 +201,8 @@ class Session:
             yield msgspec.json.encode([at, event]) + b"\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the log to a file, see :meth:`lines`. Atomic."""
-        target = Path(path)
+        """Write the log to a file, see :meth:`lines`. Atomic; of a link, the file it leads to is replaced."""
+        target = Path(path).resolve()
         handle, name = tempfile.mkstemp(prefix=target.name, dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -232,9 +232,16 @@ class Session:
                     session._fold(at, [event])
                 except (ValueError, KeyError) as error:
                     raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
-        for run in [key for key, run in session.runs.items() if run.outcome == "open"]:
-            session._fold(session._times[-1], [ev.RunClosed(run, "interrupted")])
+        session.interrupt_open()
         return session
+
+    def interrupt_open(self, *, at: float | None = None) -> None:
+        """Close the runs that are still open as interrupted: nothing more comes for them in this session.
+
+        ``at``: seconds since the epoch; the time of the last event by default.
+        """
+        for run in [key for key, run in self.runs.items() if run.outcome == "open"]:
+            self._fold(max(self._times) if at is None else at, [ev.RunClosed(run, "interrupted")])
 
     def _fold(self, at: float, batch: list[AnyEvent]) -> None:
         fold, times, events = _FOLD, self._times, self._events

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 KEY = "acs_jupyter"
 WIDGET = "application/vnd.jupyter.widget-view+json"
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: JSON can name it, UTF-8 cannot carry it
 
 
 @dataclass(frozen=True)
@@ -33,22 +35,26 @@ class Stripped:
 def strip(notebook: str | os.PathLike[str], *, records: bool = False) -> Stripped:
     """Take widget state and widget outputs out of a notebook, in place; ``records`` too.
 
-    Texts and static views stay. The file is replaced as a whole or not at all. Raises ``ValueError`` when it is no
-    notebook.
+    Texts and static views stay. The file is replaced as a whole or not at all; of a link, the file it leads to.
+    Raises ``ValueError`` when it is no notebook.
     """
-    path = Path(notebook)
+    path = Path(notebook).resolve()
     raw = path.read_bytes()
     try:
         book = json.loads(raw)
         cells = book["cells"]
         widgets = sum(_strip_widgets(cell) for cell in cells)
         taken = sum(_strip_records(cell) for cell in cells) if records else 0
-        book.get("metadata", {}).pop("widgets", None)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        (book.get("metadata") or {}).pop("widgets", None)
+        new = (_SURROGATE.sub(_escaped, json.dumps(book, ensure_ascii=False, indent=1)) + "\n").encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{notebook} is not a notebook.") from None
-    new = (json.dumps(book, ensure_ascii=False, indent=1) + "\n").encode()
     _replace(path, new)
     return Stripped(len(raw), len(new), widgets, taken)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _strip_widgets(cell: dict[str, Any]) -> int:
@@ -58,7 +64,7 @@ def _strip_widgets(cell: dict[str, Any]) -> int:
     count = 0
     kept = []
     for output in outputs:
-        data = output.get("data", {})
+        data = output.get("data") or {}
         if WIDGET not in data:
             kept.append(output)
             continue
@@ -72,8 +78,8 @@ def _strip_widgets(cell: dict[str, Any]) -> int:
 
 def _strip_records(cell: dict[str, Any]) -> int:
     count = 0
-    for output in cell.get("outputs", ()):
-        count += output.get("metadata", {}).pop(KEY, None) is not None
+    for output in cell.get("outputs") or ():
+        count += (output.get("metadata") or {}).pop(KEY, None) is not None
     return count
 
 

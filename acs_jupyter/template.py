@@ -39,6 +39,15 @@ def fill(text: str, names: Mapping[str, Any]) -> str:
                 result = getattr(result, attribute)
             except AttributeError:
                 raise InvalidRequest(f"@@{{{inside}}}: {name} has no attribute {attribute}.") from None
-        return str(result)
+            except Exception as error:  # noqa: BLE001  # a property of the reader's own object
+                raise _no_text(inside, error) from None
+        try:
+            return str(result)
+        except Exception as error:  # noqa: BLE001  # as above
+            raise _no_text(inside, error) from None
 
     return _PLACE.sub(value, text)
+
+
+def _no_text(inside: str, error: Exception) -> InvalidRequest:
+    return InvalidRequest(f"@@{{{inside}}} gave no text: its own code raised {type(error).__name__}.")

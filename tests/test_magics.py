@@ -19,10 +19,13 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
+from acs_jupyter.completion import Completion
+from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
 from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
 from tests.support.servers import Running
+from tests.support.texts import session_of
 
 KEY = "acs-bm-testtest-do-not-show-me"
 MODELS = whole({"data": [{"id": "m-first"}, {"id": "m-default", "default": True}]})
@@ -351,6 +354,18 @@ def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
     assert "Topics: budget, continue, jobs" in shell.run("%acs help zzz").out
 
 
+@pytest.mark.parametrize("name", ["In", "Out", "exit", "quit", "__", "___", "_", "print", "get_ipython"])
+def test_names_of_the_shell_are_not_given_away(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="a variable of your own"):
+        parse_cell_line(f"-o {name}")
+
+
+@pytest.mark.parametrize("flag", ["--max_tokens", "--max-tokens"])
+def test_a_missing_value_is_told_with_the_option_as_it_is_written(flag: str) -> None:
+    with pytest.raises(InvalidRequest, match=": --max-tokens needs a value"):
+        parse_cell_line(flag)
+
+
 def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
     assert "run a %%acs cell first" in shell.run("%acs last").out
     connect(PARIS)
@@ -359,6 +374,11 @@ def test_the_last_completion_is_shown_again(shell: Shell, connect: Any) -> None:
     shell.shell.user_ns["kept"] = shell["_acs"]
     assert shell.run("%acs last kept").out == " Paris\n"
     assert "shell is no completion" in shell.run("%acs last shell").out
+    session = session_of(6, n=2)
+    shell.shell.user_ns["two"] = two = Completion(session, "r")
+    first, second = two.texts
+    told = shell.run("%acs last two").out
+    assert told == f"--- continuation 1 of 2 ---\n{first}\n--- continuation 2 of 2 ---\n{second}\n"
 
 
 def test_in_a_terminal_the_empty_lines_that_end_a_cell_are_not_sent(connect: Any) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b85encode
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from acs_jupyter import Client, Completion, load
+from acs_jupyter import Client, Completion, Session, load
 from acs_jupyter.cli import main
 from acs_jupyter.record import KEY, pack_run, unpack_run
 from acs_jupyter.strip import WIDGET, strip
@@ -124,6 +126,91 @@ def test_the_command_strips_and_says_what_it_took(tmp_path: Path, capsys: pytest
     assert "1 widget outputs and 1 records taken out" in capsys.readouterr().out
     assert main(["strip", str(tmp_path / "none.ipynb")]) == 2
     assert "none.ipynb" in capsys.readouterr().err
+
+
+def test_stripping_goes_on_after_a_missing_file_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = notebook(tmp_path / "x.ipynb", [])
+    assert main(["strip", str(tmp_path / "none.ipynb"), str(path)]) == 2
+    told = capsys.readouterr()
+    assert "none.ipynb" in told.err
+    assert "x.ipynb: " in told.out
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    path = notebook(tmp_path / "x.ipynb", [{"version": 2}])
+    link = tmp_path / "link.ipynb"
+    link.symlink_to(path)
+    assert strip(link, records=True).records == 1
+    assert link.is_symlink()
+    assert "acs_jupyter" not in path.read_text()
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "s.jsonl")
+    completion_of("logprobs_5").session.save(link)
+    assert link.is_symlink()
+    assert Session.load(tmp_path / "s.jsonl").runs
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '{"outputs": null}',
+        '{"outputs": [{"metadata": null, "data": null}]}',
+        '{"source": "\\ud800 \\ud83d\\ude00 x"}',
+    ],
+)
+def test_odd_cells_are_stripped_and_stay_as_they_are(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text(f'{{"metadata": null, "cells": [{cell}]}}')
+    before = json.loads(path.read_bytes())
+    strip(path, records=True)
+    assert json.loads(path.read_bytes()) == before
+
+
+def test_a_file_nested_too_deeply_is_no_notebook(tmp_path: Path) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text('{"cells": [' + "[" * 100_000 + "]" * 100_000 + "]}")
+    with pytest.raises(ValueError, match=r"x\.ipynb is not a notebook"):
+        strip(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ("5", "is not a notebook"),
+        ("null", "is not a notebook"),
+        ('"abc"', "is not a notebook"),
+        ("[" * 100_000 + "]" * 100_000, "is not a notebook"),
+        ("[{}, 5]", "cell 2: .*dict where there is int"),
+        ('[{"outputs": 5}]', "cell 1: .*list where there is int"),
+        ('[{"outputs": [[]]}]', "cell 1: .*dict where there is list"),
+        ('[{"outputs": [{"metadata": "x"}]}]', "cell 1: .*dict where there is str"),
+        ('[{"outputs": [{"metadata": {"acs_jupyter": 5}}]}]', "cell 1: a record"),
+    ],
+    ids=range(9),
+)
+def test_a_damaged_notebook_is_told_with_its_cell(tmp_path: Path, cells: str, told: str) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text(f'{{"cells": {cells}}}')
+    with pytest.raises(ValueError, match=rf"x\.ipynb.*{told}"):
+        load(path)
+
+
+def test_what_is_missing_or_null_holds_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text('{"cells": [{}, {"outputs": null}, {"outputs": [{}, {"metadata": null}]}]}')
+    assert load(path) == []
+
+
+@pytest.mark.parametrize(
+    "entries", [[[0, 5]], [[0, None]], [5], 5, [[0, {"count": 3}]], [[0, {"count": "x"}]]]
+)
+def test_a_record_of_something_else_is_told(entries: object) -> None:
+    head = json.dumps({"entries": entries, "strings": []}).encode()
+    packed = b85encode(zlib.compress(varints([len(head)]) + head)).decode()
+    with pytest.raises(ValueError, match="a record that cannot be read"):
+        unpack_run({"version": 2, "record": packed})
 
 
 def test_a_replay_says_where_the_two_part() -> None:

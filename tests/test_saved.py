@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from html import unescape
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from acs_jupyter import load
 from acs_jupyter.columns import pack_rows, unpack_rows
+from acs_jupyter.meanwhile import Meanwhile
 from acs_jupyter.widgets.bundle import pressed
 from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.widgets.snapshot import mimebundle, most_saved
@@ -117,3 +121,53 @@ def test_columns_give_back_what_they_were_given() -> None:
     for cut in (3, len(packed) - 1):
         with pytest.raises((ValueError, IndexError)):
             unpack_rows(table, packed[:cut])
+
+
+LOST = """
+import time
+from acs_jupyter.display import NotebookView
+from tests.support.texts import run_events
+from types import SimpleNamespace
+from acs_jupyter.session import Session
+session = Session(); view = NotebookView(first=0.01, least=0.01)
+first, *rest = run_events(40, "text")
+session.apply(first)
+view.open(session, SimpleNamespace(run="r", stop=lambda: None), SimpleNamespace())
+for events in rest[:-1]: session.apply(events)
+while view._drawn < len(session): time.sleep(0.01)
+with view._saving: pass
+"""
+
+
+def test_a_run_that_never_ends_leaves_its_text(tmp_path: Path) -> None:
+    book = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+    book.cells = [nbformat.v4.new_code_cell(LOST)]
+    NotebookClient(book, timeout=120).execute()
+    nbformat.write(book, tmp_path / "n.ipynb")
+    made = "".join(text for text, _, _ in tokens(40, "text"))
+    page = book.cells[0].outputs[1].data["text/html"]
+    assert "interrupted" in page
+    assert "running" not in page
+    assert 'class="acs-static acs-part acs-beside"' in page
+    assert book.cells[0].outputs[1].data["text/plain"] == made
+    (kept,) = load(tmp_path / "n.ipynb")
+    assert kept.text == made
+    assert kept.outcome == "interrupted"
+
+
+def test_what_goes_on_is_written_again_and_then_no_more() -> None:
+    going, written = [True], threading.Semaphore(0)
+    one = Meanwhile(written.release, lambda: going[0], first=0.0, least=0.0)
+    one.wake()
+    assert all(written.acquire(timeout=30) for _ in range(3))
+    going[0] = False
+    one.rest()
+    for thread in threading.enumerate():
+        if thread.name == "acs-meanwhile":
+            thread.join(30)
+            assert not thread.is_alive()
+    going[0] = True
+    one.wake()
+    assert written.acquire(timeout=30)
+    going[0] = False
+    one.rest()

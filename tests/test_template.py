@@ -11,6 +11,16 @@ from hypothesis import strategies as st
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.template import fill
 
+
+class Broken:
+    def __str__(self) -> str:
+        return str(1 // 0)
+
+    @property
+    def half(self) -> int:
+        return 1 // 0
+
+
 OTHERS = "{x} {{x}} ${x} $x %(x)s @{x} <<x>> [[x]] <|x|> {{{x}}} \\frac{a}{b} @@ -1,2 +1,2 @@ @@x@@ @x @@"
 
 
@@ -37,12 +47,14 @@ def test_text_without_the_delimiter_is_untouched(text: str) -> None:
     [
         ("@@{pormpt}", ["no variable pormpt", "Did you mean @@{prompt}?"]),
         ("@@{prompt.nothing}", ["prompt has no attribute nothing"]),
+        ("@@{broken}", ["@@{broken} gave no text", "ZeroDivisionError"]),
+        ("@@{broken.half}", ["@@{broken.half} gave no text", "ZeroDivisionError"]),
         ("@@{1+1}", ["does not hold a variable's name"]),
         ("@@{}", ["does not hold a variable's name"]),
     ],
 )
 def test_mistakes_are_named(text: str, words: list[str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        fill(text, {"prompt": "x"})
+        fill(text, {"prompt": "x", "broken": Broken()})
     for word in words:
         assert word in str(caught.value)

@@ -74,7 +74,13 @@ def most_saved(tokens: int) -> int:
 
 
 def static_html(
-    session: Session, run: str, *, beside_window: bool = False, show_prompt: bool = False, spent: int = 0
+    session: Session,
+    run: str,
+    *,
+    beside_window: bool = False,
+    show_prompt: bool = False,
+    spent: int = 0,
+    part: bool = False,
 ) -> str:
     """One run as script-free HTML.
 
@@ -82,6 +88,8 @@ def static_html(
 
     ``spent``: bytes that the run takes elsewhere in the file. What then is left of :func:`most_saved` is the room
     for titles and tints; where it ends, the text goes on without.
+
+    ``part``: it is written while the run still comes; a window that sees it knows that it is not the whole.
     """
     here = session.runs[run]
     nodes = _family(session, run)
@@ -89,7 +97,8 @@ def static_html(
     bare = on_file(_page(session, here, beside_window, show_prompt, {})) + on_file(plain_text(session, run))
     room = (most_saved(tokens) - spent - bare) / max(1, tokens)
     texts = {node.id: tinted(node, room * len(node.tokens)) for node in nodes}
-    return _page(session, here, beside_window, show_prompt, texts)
+    page = _page(session, here, beside_window, show_prompt, texts)
+    return page.replace('class="acs-static', 'class="acs-static acs-part', 1) if part else page
 
 
 def page(markup: str, line: str) -> str:
@@ -170,11 +179,11 @@ def bench_bundle(session: Session, runs: list[str]) -> dict[str, str]:
     return {"text/plain": text, "text/html": html}
 
 
-def mimebundle(session: Session, run: str, *, spent: int = 0) -> dict[str, str]:
-    """What to display beside a window, once the run has ended: the exact text, and the static view."""
+def mimebundle(session: Session, run: str, *, spent: int = 0, part: bool = False) -> dict[str, str]:
+    """What to display beside a window: the exact text, and the static view. ``part``: the run still comes."""
     return {
         "text/plain": plain_text(session, run),
-        "text/html": static_html(session, run, beside_window=True, spent=spent),
+        "text/html": static_html(session, run, beside_window=True, spent=spent, part=part),
     }
 
 

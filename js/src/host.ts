@@ -35,6 +35,9 @@ export const ACK_WITHIN_MS = 300;
 export const TELL_AFTER_MS = 1500;
 const BUSY = "The kernel has not answered yet: it is busy, and does this when it is free, or it is gone.";
 const GONE = "The kernel that made this text is gone; run the cell again to branch from it.";
+/** How a line begins that says that nothing comes of a wish; others tell what goes on. */
+const REFUSED = /^(No branch was begun|The kernel that made)/;
+
 /** What the kernel says beside the log. */
 export interface Word {
   /** What was asked for is not done: why, and at which field. */
@@ -42,6 +45,9 @@ export interface Word {
   export?: { name: string; text: string };
   ran?: true;
 }
+
+export const LOST_TEXT =
+  "The kernel is gone. The file holds this text up to its last copy; what came after that is in this page only: select it and copy it.";
 
 export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
 
@@ -70,6 +76,8 @@ export interface Host {
   option<T>(name: string): T | undefined;
   /** One line about what was asked for and not done, or "". */
   readonly told: string;
+  /** Whether nothing will come of what was asked for last. */
+  readonly refused: boolean;
   /** Runs that had ended when this page came to them. */
   readonly settled: ReadonlySet<string>;
   running(run?: string): boolean;
@@ -94,6 +102,7 @@ export function connect(model: AnyModel): Host {
   let asked = false;
   let told = "";
   let lost = false;
+  let unanswered = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
   let patience: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<Listener>();
@@ -121,7 +130,8 @@ export function connect(model: AnyModel): Host {
   const ask = (intent: Intent) => {
     clearTimeout(patience);
     patience = setTimeout(() => say(BUSY), TELL_AFTER_MS);
-    send(intent);
+    unanswered = true;
+    if (!send(intent)) lose();
   };
 
   const adopt = (packed: string) => {
@@ -142,6 +152,7 @@ export function connect(model: AnyModel): Host {
     if (message.ack !== undefined) {
       clearTimeout(waiting);
       clearTimeout(patience);
+      unanswered = false;
       if (told === BUSY) say("");
     } else if (message.told !== undefined) say(message.told);
     else if (message.snapshot !== undefined) adopt(message.snapshot);
@@ -176,9 +187,17 @@ export function connect(model: AnyModel): Host {
     send(intent);
   };
 
+  /** What was asked for reaches nobody. */
+  const lose = () => {
+    clearTimeout(patience);
+    unanswered = false;
+    say(GONE);
+  };
+
   const branch = (intent: Branching) => {
-    say(lost ? GONE : "");
-    if (!lost) ask(intent);
+    if (lost) return lose();
+    say("");
+    ask(intent);
   };
 
   // The kernel was restarted: it knows nothing of these runs, and must not be interrupted for their sake.
@@ -188,7 +207,9 @@ export function connect(model: AnyModel): Host {
     clearTimeout(patience);
     const open = Object.values(state.runs).filter(isOpen);
     for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
-    if (open.length > 0) tell(false);
+    if (open.length > 0) say(LOST_TEXT);
+    else if (unanswered) lose();
+    else tell(false);
     for (const hearer of hearers) hearer({ refused: { field: null, message: LOST } });
   };
 
@@ -209,6 +230,9 @@ export function connect(model: AnyModel): Host {
     },
     get told() {
       return told;
+    },
+    get refused() {
+      return lost || REFUSED.test(told);
     },
     restored,
     settled,

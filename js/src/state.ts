@@ -191,7 +191,8 @@ function takeOver(node: NodeState, source: NodeState, origin: Origin): void {
   if (text !== "" && source.tokens.length > 0) {
     const top = source.top[count] ?? null;
     node.tokens.push(text);
-    node.logprobs.push(top?.[text] ?? null);
+    // A token may be called like what every object has: "constructor".
+    node.logprobs.push(top !== null && Object.hasOwn(top, text) ? (top[text] ?? null) : null);
     node.top.push(top);
   }
   node.kept = node.tokens.length;

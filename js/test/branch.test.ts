@@ -4,7 +4,7 @@ import type { Event } from "../src/events";
 import { ACK_WITHIN_MS, connect, TELL_AFTER_MS } from "../src/host";
 import { canLeave, isText } from "../src/parts/acts";
 import { isPut } from "../src/parts/description";
-import { changed } from "../src/parts/editor";
+import { hasBranch } from "../src/parts/drafts";
 import { branchName, descendants, leavingWords, road, rootOf, sourceName } from "../src/parts/road";
 import { emptyState, fold, nodeOf, type State } from "../src/state";
 
@@ -73,17 +73,11 @@ describe("places to leave", () => {
   });
 });
 
-describe("a text box", () => {
-  it.each([
-    ["a\nb", "a\nb!", "a\nb!"],
-    ["a\r\nb\r\nc", "a\nb\nc", "a\r\nb\r\nc"],
-    ["a\r\nb\r\nc", "a\nB\nc", "a\r\nB\r\nc"],
-    ["a\r\nb\r\nc", "a\nb\nc\nd", "a\r\nb\r\nc\nd"],
-    ["a\rb\n\rc", "a\nb\n\n", "a\rb\n\r"],
-    ["\r\n\r\n", "\n", "\r\n"],
-    ["a\r\na\r\na", "", ""],
-    ["\r", "x", "x"],
-  ])("gives back %j, shown and left as %j, as %j", (original, shown, expected) => expect(changed(original, shown)).toBe(expected));
+describe("a text put in place", () => {
+  it.each(["constructor", "toString", "__proto__"])("called %s has no probability that nobody told", (text) => {
+    const state = made([...tree, ...run("e", { origin: { node: "r.0", tokens: 1, text } })]);
+    expect(nodeOf(state, "e.0").logprobs).toEqual([-1, null]);
+  });
 });
 
 describe("asking for a branch", () => {
@@ -116,6 +110,7 @@ describe("asking for a branch", () => {
     expect(one.told).toBe("");
     receive({ told: "No branch was begun. budget_refused" });
     expect(one.told).toMatch(/^No branch/);
+    expect(one.refused).toBe(true);
     one.branch(wish);
     expect(one.told).toBe("");
     expect(interrupt).not.toHaveBeenCalled();
@@ -128,6 +123,33 @@ describe("asking for a branch", () => {
     one.branch(wish);
     expect(model.send).not.toHaveBeenCalled();
     expect(one.told).toMatch(/gone; run the cell again/);
+    expect(one.refused).toBe(true);
+  });
+
+  it("is refused when the kernel goes before it has answered, or cannot be reached", () => {
+    const { host: one, model, receive, lose } = host();
+    receive({ seq: 2, at: 2, events: Object.keys(one.state.runs).map((id) => ({ type: "RunClosed", run: id, outcome: "done" })) });
+    one.branch(wish);
+    expect(one.refused).toBe(false);
+    lose();
+    expect(one.told).toMatch(/gone; run the cell again/);
+    const { host: other, model: dead } = host();
+    dead.send.mockImplementation(() => {
+      throw new Error("no kernel");
+    });
+    other.branch(wish);
+    expect(other.refused).toBe(true);
+    expect(model.send).toHaveBeenCalledTimes(1);
+  });
+
+  it("has come when a new branch begins with the text that was sent", () => {
+    const state = made();
+    const before = new Set(Object.keys(state.nodes));
+    expect(hasBranch(state, "r.0", " a no", new Set())).toBe(true);
+    expect(hasBranch(state, "r.0", " a no", before)).toBe(false);
+    for (const event of run("e", { origin: { node: "r.0", tokens: 1, text: " b, or" } })) fold(state, event, 3);
+    expect(hasBranch(state, "r.0", " a no", before)).toBe(false);
+    expect(hasBranch(state, "r.0", " a b, or", before)).toBe(true);
   });
 
   it("stops a branch alone, and never interrupts the kernel for it", () => {

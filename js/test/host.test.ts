@@ -126,6 +126,16 @@ describe("stop", () => {
     expect(interrupt).not.toHaveBeenCalled();
   });
 
+  it("ends in words when the kernel is lost: what the file has, and where the rest is", () => {
+    const { host, handlers, receive } = fake();
+    receive(opening);
+    receive(text(2, "so far"));
+    handlers.get("comm_live_update")?.();
+    expect(host.state.runs["r"]?.outcome).toBe("interrupted");
+    expect(host.state.nodes["r.0"]?.text).toBe("so far");
+    expect(host.told).toMatch(/in this page only/);
+  });
+
   it("does not trip where there is no kernel to interrupt", () => {
     const { host, model, receive } = fake();
     (model as { widget_manager?: unknown }).widget_manager = undefined;

@@ -1,11 +1,22 @@
 import { describe, expect, it } from "vitest";
 import { BOUNDS, level, percent } from "../src/parts/colour";
+import { inSight } from "../src/parts/family";
 import { rank } from "../src/parts/ranking";
 import { clampWords, errorWords, figures, finishWords } from "../src/parts/status";
 import { Aligner, codePoints, needsCodePoints, quoted, type Piece } from "../src/parts/text";
 import { emptyState, fold, nodeOf, runOf } from "../src/state";
 
 const texts = (pieces: Piece[]) => pieces.map((piece) => [piece.text, piece.first, piece.last]);
+
+describe("a column that was opened", () => {
+  it.each([
+    [10, 60, true],
+    [-900, 400, true],
+    [-900, -840, false],
+    [-900, 100, false],
+    [750, 900, false],
+  ])("from %i to %i in a window of 800 is in sight: %s", (top, bottom, seen) => expect(inSight(top, bottom, 800)).toBe(seen));
+});
 
 describe("Aligner", () => {
   it("gives each token its text", () => {

@@ -21,6 +21,27 @@ describe("a text in a box that knows one line end", () => {
     expect(text.exact).toBe("a\r\nb!c");
   });
 
+  it("keeps those between two edits", () => {
+    const text = holding("a\r\nb\rc\r\nd");
+    text.edited("A\nb\nc\nd");
+    text.edited("A\nb\nc\nD");
+    expect(text.exact).toBe("A\r\nb\rc\r\nD");
+  });
+
+  it.each([
+    ["a\nb", "a\nb!", "a\nb!"],
+    ["a\r\nb\r\nc", "a\nb\nc", "a\r\nb\r\nc"],
+    ["a\r\nb\r\nc", "a\nB\nc", "a\r\nB\r\nc"],
+    ["a\r\nb\r\nc", "a\nb\nc\nd", "a\r\nb\r\nc\nd"],
+    ["\r\n\r\n", "\n", "\r\n"],
+    ["a\r\na\r\na", "", ""],
+    ["\r", "x", "x"],
+  ])("gives back %j, left as %j, as %j", (original, shown, expected) => {
+    const text = holding(original);
+    text.edited(shown);
+    expect(text.exact).toBe(expected);
+  });
+
   it("brings them back when an edit is undone", () => {
     const text = holding("a\r\nb\r\n");
     text.edited("");

@@ -3,6 +3,7 @@
  * survives when the view around it is drawn anew.
  */
 import { freshId, make } from "./dom";
+import { boxed, ExactText } from "./exact";
 
 /** Keys and clipboard are the box's: JupyterLab has uses of its own for them. */
 const KEPT = ["keydown", "keyup", "keypress", "copy", "cut", "paste", "beforeinput", "input", "contextmenu"];
@@ -10,8 +11,12 @@ const KEPT = ["keydown", "keyup", "keypress", "copy", "cut", "paste", "beforeinp
 export class Editor {
   readonly element = make("form", "acs-edit");
   readonly #box = make("textarea", "");
+  readonly #exact = new ExactText();
+  readonly #send = make("button", "acs-stop", "Continue from this text");
+  /** The text that was sent and of which nothing is known yet. */
+  #sent: string | null = null;
 
-  /** `original`: the text as it is. `go` gets the text as it was left; `ended` when the box is done with. */
+  /** `original`: the text as it is. `go` gets the text as it was left; `ended`: its reader wants it away. */
   constructor(
     readonly original: string,
     name: string,
@@ -20,7 +25,10 @@ export class Editor {
   ) {
     const label = make("label", "", `The text to go on from, ${name}`);
     label.htmlFor = this.#box.id = freshId("edit");
+    this.#exact.set(original);
     this.#box.value = original;
+    // Each edit by itself: of two at once, what lies between them would count as edited.
+    this.#box.addEventListener("input", () => this.#exact.edited(this.#box.value));
     this.#box.spellcheck = false;
     this.#box.rows = Math.min(14, Math.max(4, Math.ceil(original.length / 60)));
     this.#box.setAttribute("data-lm-suppress-shortcuts", "true");
@@ -34,10 +42,11 @@ export class Editor {
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       event.stopPropagation();
+      if (this.#sent === this.text) return;
+      this.#wait(this.text);
       go(this.text);
-      ended();
     });
-    const [send, cancel] = [make("button", "acs-stop", "Continue from this text"), make("button", "acs-quiet", "Cancel")];
+    const [send, cancel] = [this.#send, make("button", "acs-quiet", "Cancel")];
     send.type = "submit";
     send.title = "Ctrl+Enter";
     cancel.type = "button";
@@ -47,46 +56,35 @@ export class Editor {
     this.element.append(label, this.#box, row);
   }
 
+  /** What was sent and waits for its branch; the box stays with its text until that is there. */
+  get sent(): string | null {
+    return this.#sent;
+  }
+
+  /** Nothing came of what was sent: it can be sent again. */
+  refused(): void {
+    this.#wait(null);
+  }
+
+  #wait(sent: string | null): void {
+    this.#sent = sent;
+    this.#send.textContent = sent === null ? "Continue from this text" : "Waiting for the branch…";
+  }
+
   /** The text as it is now: what was not touched is as it was, to the byte. */
   get text(): string {
-    return changed(this.original, this.#box.value);
+    this.#exact.edited(this.#box.value);
+    return this.#exact.exact;
   }
 
   /** Go to the box, with what follows a place selected: to write on from there, or to keep it. */
   open(place: number): void {
     this.#box.focus();
-    const start = normal(this.original.slice(0, place)).length;
+    const start = boxed(this.original.slice(0, place)).length;
     this.#box.setSelectionRange(start, this.#box.value.length);
     // The caret is at the selection's end; show its beginning.
     const share = start / Math.max(1, this.#box.value.length);
     this.#box.scrollTop = Math.max(0, share * this.#box.scrollHeight - this.#box.clientHeight / 2);
     this.element.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
-}
-
-/** Line ends as a text box keeps them. */
-function normal(text: string): string {
-  return text.replace(/\r\n?/g, "\n");
-}
-
-/**
- * `shown` is what a text box made of `original`, and then its user. A box turns every kind of line end into one;
- * outside of what was changed the original's come back.
- */
-export function changed(original: string, shown: string): string {
-  const before = normal(original);
-  if (before === original) return shown;
-  const most = Math.min(before.length, shown.length);
-  let head = 0;
-  while (head < most && before[head] === shown[head]) head++;
-  let tail = 0;
-  while (tail < most - head && before.at(-1 - tail) === shown.at(-1 - tail)) tail++;
-  return original.slice(0, unitsOf(original, head)) + shown.slice(head, shown.length - tail) + original.slice(unitsOf(original, before.length - tail));
-}
-
-/** Where the first `count` units of the normal form end in the original. */
-function unitsOf(original: string, count: number): number {
-  let place = 0;
-  for (let i = 0; i < count; i++) place += original.startsWith("\r\n", place) ? 2 : 1;
-  return place;
 }

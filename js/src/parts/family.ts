@@ -13,6 +13,8 @@ import { outcomeWords } from "./status";
 /** Pixels between columns (as in the stylesheet), and the least that a column should have. */
 const GAP = 10;
 const READABLE = 360;
+/** Pixels of a column's height that should be seen, behind toolbars too. */
+const SEEN = 150;
 /** Characters of a branch's own text in its button's title. */
 const FIRST_WORDS = 120;
 
@@ -100,6 +102,10 @@ export class Family {
       const [row, box] = [this.#row.getBoundingClientRect(), element.getBoundingClientRect()];
       if (box.left < row.left + covered - 1) this.#row.scrollLeft -= row.left + covered - box.left;
       else if (box.right > row.right + 1) this.#row.scrollLeft += box.right - row.right;
+      // Up or down too: it stands at its row's top, and the place it left may be screens below. The column is as high
+      // as its row; what is in it tells whether there is anything to see.
+      const ends = [...element.children].map((child) => child.getBoundingClientRect().bottom);
+      if (!inSight(box.top, Math.max(box.top, ...ends), innerHeight)) element.scrollIntoView({ block: "start", inline: "nearest" });
     });
   }
 
@@ -121,4 +127,9 @@ function firstWords(state: State, run: RunState): string {
   if (node === undefined) return "";
   const own = node.text.slice(node.tokens.slice(0, node.kept).join("").length);
   return own.length > FIRST_WORDS ? `${own.slice(0, FIRST_WORDS)}…` : own;
+}
+
+/** Whether enough of what lies between two heights is seen already in a window of this height. */
+export function inSight(top: number, bottom: number, height: number): boolean {
+  return (top >= 0 || bottom > SEEN) && top < height - SEEN;
 }

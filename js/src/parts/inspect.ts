@@ -212,9 +212,16 @@ function onLine(tokens: readonly HTMLElement[], at: number, step: 1 | -1): HTMLE
 function selectedText(root: HTMLElement): string {
   const selection = getSelection();
   if (selection === null || selection.isCollapsed || selection.rangeCount === 0) return "";
-  const range = selection.getRangeAt(0);
-  const around = range.commonAncestorContainer;
-  const holder = around instanceof Element ? around : around.parentElement;
-  if (holder === null || !root.contains(holder) || holder.closest(".acs-text") === null) return "";
+  const range = selection.getRangeAt(0).cloneRange();
+  const { startContainer: start } = range;
+  const text = (start instanceof Element ? start : start.parentElement)?.closest(".acs-text") ?? null;
+  if (text === null || !root.contains(text)) return "";
+  if (!text.contains(range.endContainer)) {
+    // Three clicks select to the beginning of what comes next, which is none of the text.
+    const beyond = range.cloneRange();
+    beyond.setStartAfter(text);
+    if (beyond.toString() !== "") return "";
+    range.setEnd(text, text.childNodes.length);
+  }
   return range.cloneContents().textContent ?? "";
 }

@@ -7,9 +7,14 @@ import { codePoints, INVISIBLE } from "./text";
 const MARKED = new RegExp(`[\\n\\t]|${INVISIBLE.source}`, "u");
 const JOINER = /[\u200c\u200d]/;
 
+/** Whether there is something in a text that is marked. */
+export function hasMarks(text: string): boolean {
+  return MARKED.test(text);
+}
+
 /** Fill an element with text, a mark before each character that cannot be seen. */
 export function fill(span: HTMLElement, text: string): void {
-  if (!MARKED.test(text)) {
+  if (!hasMarks(text)) {
     span.textContent = text;
     return;
   }

@@ -84,10 +84,10 @@ export function clampWords(run: RunState): string {
 }
 
 export const UNSAVED =
-  "The page was reloaded while this ran, so the notebook file has no copy of it; %acs last writes one.";
+  "The page was reloaded while this ran, so the notebook file has no whole copy of it; %acs last writes one.";
 
 export const UNSAVED_BRANCH =
-  "The page was reloaded before this branch ended, so the notebook file has no copy of it; %acs last writes one.";
+  "The page was reloaded before this branch ended, so the notebook file has no whole copy of it; %acs last writes one.";
 
 /** What went wrong, on one line, or "". */
 export function errorWords(run: RunState): string {

@@ -7,7 +7,7 @@ import type { NodeState } from "../state";
 import { level } from "./colour";
 import { isPut } from "./description";
 import { make } from "./dom";
-import { fill } from "./invisible";
+import { fill, hasMarks } from "./invisible";
 import { Aligner, STEERING, type Piece } from "./text";
 import { brief, levelOn, measurePiece, type View } from "./views";
 import { fate, type Settings } from "./whatif";
@@ -191,11 +191,13 @@ export class TokenText {
 
   #appendPlain(text: string, echo: boolean): void {
     for (const line of text.split(/(?<=\n)/)) {
-      if (this.#plain !== null && this.#paragraph !== null && !echo) this.#plain.appendData(line);
+      const plain = !hasMarks(line);
+      if (plain && this.#plain !== null && this.#paragraph !== null && !echo) this.#plain.appendData(line);
       else {
         const span = make("span", echo ? "acs-plain acs-echo" : "acs-plain");
-        this.#plain = document.createTextNode(line);
-        span.append(this.#plain);
+        if (STEERING.test(line)) span.classList.add("acs-steering");
+        fill(span, line);
+        this.#plain = plain ? (span.firstChild as Text) : null;
         (this.#paragraph ?? this.#openParagraph()).append(span);
       }
       if (line.endsWith("\n")) this.#paragraph = this.#plain = null;

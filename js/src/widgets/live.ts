@@ -53,7 +53,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     const place = node.tokens.slice(0, token).join("").length - lead;
     const name = branchName(host.state, node.run);
     familyOf(node.run)?.show(node.run);
-    drafts.open(id, node.text.slice(lead), Math.max(0, place), name, section, (text) => wish({ type: "Edit", node: id, text }));
+    drafts.open(id, node.text.slice(lead), Math.max(0, place), name, section, () => host.state, (text) => wish({ type: "Edit", node: id, text }));
   };
 
   // Another view of the same model does not jump to what was asked for here.
@@ -131,6 +131,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
       view.update(host.state, host.at, isUnsaved(id));
     }
     for (const family of families.values()) family.update(host.state);
+    drafts.settle(host.state, host.refused);
     drafts.place((node) => views.get(host.state.nodes[node]?.run ?? "")?.sectionOf(node));
     if (told.textContent !== host.told) {
       say(told, host.told);
@@ -149,7 +150,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   };
   const lookForCopy = () => {
     const area = el.closest(".jp-OutputArea");
-    unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static") === null;
+    unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static:not(.acs-part)") === null;
     if (unsaved) paint();
   };
   const later = setInterval(() => {
