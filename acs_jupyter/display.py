@@ -48,6 +48,10 @@ def show_copy(shell: Any, completion: Completion) -> None:
     display({"text/plain": plain_text(session, run), "text/html": page}, raw=True, metadata=record)
 
 
+DRAWN = 20_000
+"""Characters of a copy a second that a page may be given to draw while it shows streams, on the average."""
+
+
 class NotebookView:
     """The live cell, then a static copy that hides itself while the live cell is there.
 
@@ -79,7 +83,7 @@ class NotebookView:
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
         asking.ended = self._save_aside
         self._meanwhile = Meanwhile(self._save_open, self._open, **self._pauses)
-        self._drawn = -1
+        self._drawn, self._size = -1, 0
         session.subscribe(self._begun)
         self._meanwhile.wake()
 
@@ -105,6 +109,7 @@ class NotebookView:
             bundle = mimebundle(now, self._run, spent=spent, part=part)
             if not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
+            self._size = len(bundle["text/html"])
             self._copy.update(bundle, raw=True, metadata=record)
 
     def _family(self, session: Session) -> list[str]:
@@ -118,8 +123,9 @@ class NotebookView:
         if any(isinstance(event, RunOpened) for event in events):
             self._meanwhile.wake()
 
-    def _save_open(self) -> None:
+    def _save_open(self) -> float:
         self._save(meanwhile=True)
+        return self._size / DRAWN if self._pauses.get("least") is None else 0.0
 
     def _save_aside(self) -> None:
         # A long text takes a while to draw, and the pump's thread has streams to carry.

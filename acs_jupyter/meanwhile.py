@@ -20,11 +20,14 @@ SHARE = 20.0
 
 
 class Meanwhile:
-    """Calls ``write`` on a thread of its own while ``going`` says so; :meth:`wake` begins, any number of times."""
+    """Calls ``write`` on a thread of its own while ``going`` says so; :meth:`wake` begins, any number of times.
+
+    ``write`` may give the seconds that the next time waits at least.
+    """
 
     def __init__(
         self,
-        write: Callable[[], None],
+        write: Callable[[], float | None],
         going: Callable[[], bool],
         *,
         first: float = FIRST,
@@ -60,9 +63,9 @@ class Meanwhile:
                     return
             began = time.monotonic()
             try:
-                self._write()
+                more = self._write() or 0.0
             except BaseException:
                 with self._lock:
                     self._awake = False
                 raise
-            pause = max(self._least, SHARE * (time.monotonic() - began))
+            pause = max(self._least, more, SHARE * (time.monotonic() - began))
