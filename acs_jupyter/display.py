@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .branching import descendants
-from .events import AnyEvent, RunOpened, TokensArrived
+from .events import AnyEvent, TokensArrived
 from .intents import AnyIntent
-from .meanwhile import Meanwhile
 from .notebook import Asking, View
 from .session import Session
 
@@ -48,10 +47,6 @@ def show_copy(shell: Any, completion: Completion) -> None:
     display({"text/plain": plain_text(session, run), "text/html": page}, raw=True, metadata=record)
 
 
-DRAWN = 20_000
-"""Characters of a copy a second that a page may be given to draw while it shows streams, on the average."""
-
-
 class NotebookView:
     """The live cell, then a static copy that hides itself while the live cell is there.
 
@@ -59,8 +54,7 @@ class NotebookView:
     is written now and then, so that a kernel that dies takes little with it.
     """
 
-    def __init__(self, **pauses: float) -> None:
-        self._pauses = pauses  # those of ``Meanwhile``
+    def __init__(self) -> None:
         self._copy: Any = None
         self._saving = threading.Lock()
 
@@ -82,26 +76,20 @@ class NotebookView:
         display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
         asking.ended = self._save_aside
-        self._meanwhile = Meanwhile(self._save_open, self._open, **self._pauses)
-        self._drawn, self._size = -1, 0
-        session.subscribe(self._begun)
-        self._meanwhile.wake()
 
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
         if self._copy is not None:
             self._save()
-            self._meanwhile.rest()
 
-    def _save(self, *, meanwhile: bool = False) -> None:
+    def _save(self) -> None:
         from .record import record_of  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import mimebundle, room_left  # noqa: PLC0415  # drawn at the end
 
         with self._saving:
             now = self._session.copy()  # branches may be coming while it is drawn
-            if self._run not in now.runs or (meanwhile and len(now) == self._drawn):
+            if self._run not in now.runs:
                 return
-            self._drawn = len(now)
             record = record_of(now, self._run)  # of what is open as open; read again, it is interrupted
             part = any(now.runs[run].outcome == "open" for run in self._family(now))
             now.interrupt_open()  # nothing more comes into this copy
@@ -109,23 +97,10 @@ class NotebookView:
             bundle = mimebundle(now, self._run, spent=spent, part=part)
             if not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
-            self._size = len(bundle["text/html"])
             self._copy.update(bundle, raw=True, metadata=record)
 
     def _family(self, session: Session) -> list[str]:
         return [self._run, *descendants(session, self._run)]
-
-    def _open(self) -> bool:
-        runs = self._session.runs
-        return any(runs[run].outcome == "open" for run in self._family(self._session) if run in runs)
-
-    def _begun(self, events: list[AnyEvent]) -> None:
-        if any(isinstance(event, RunOpened) for event in events):
-            self._meanwhile.wake()
-
-    def _save_open(self) -> float:
-        self._save(meanwhile=True)
-        return self._size / DRAWN if self._pauses.get("least") is None else 0.0
 
     def _save_aside(self) -> None:
         # A long text takes a while to draw, and the pump's thread has streams to carry.

@@ -25,7 +25,7 @@ FLOORS = [
         "vocabulary",
         "transactions",
     },
-    {"folder", "meanwhile", "parting", "plain", "answer_form"},
+    {"folder", "parting", "plain", "answer_form"},
     {"checks", "failures", "events", "intents", "template", "boundary", "matrix_reader", "distribution"},
     {"tree", "lenient", "settings", "retrying"},
     {"arrangement"},

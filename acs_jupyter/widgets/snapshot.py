@@ -37,11 +37,9 @@ overflow-wrap:anywhere;word-break:normal;unicode-bidi:plaintext}}
 grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr))}}
 .acs-static .acs-grid>div{{border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:6px 10px}}
 .acs-static .acs-line,.acs-static .acs-name{{
-font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75}}
-.acs-static .acs-line{{margin-top:6px}}
+font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75;margin-top:6px}}
 .acs-static .acs-error{{opacity:1;border-left:3px solid #c62828;padding-left:10px}}
 .acs-static u{{text-decoration:none}}
-.acs-static pre>*{{border-radius:2px;padding-top:1px}}
 {"".join(f".acs-static .k{i}{{background:{_HUE}{tint}}}" for i, tint in enumerate(_TINTS, start=1))}
 .acs-static .k3{{{_INK.format("1px dotted")}}}
 .acs-static .k4,.acs-static .k5{{{_INK.format("1px solid")}}}
@@ -54,8 +52,7 @@ position:fixed;margin:1.8em 0 0 -1em;z-index:99;width:min-content;white-space:no
 overflow-wrap:normal;
 pointer-events:none;font:12px/1.5 ui-monospace,monospace;padding:6px 9px;border-radius:4px;
 unicode-bidi:isolate;color:var(--jp-content-font-color1,#222);
-background:var(--jp-layout-color1,#fff);border:1px solid #8888;
-box-shadow:0 3px 14px rgba(0,0,0,.22)}}
+background:var(--jp-layout-color1,#fff);border:1px solid #8888}}
 @supports (anchor-name:--a) and (position-try-fallbacks:flip-block){{
 .acs-static [title]:hover{{anchor-name:--acs-k}}
 .acs-static [title]:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);

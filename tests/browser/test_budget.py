@@ -85,8 +85,8 @@ def refused(nb: Notebook) -> None:
 
 def text_and_frame(nb: Notebook, theme: str) -> None:
     nb.run(7)
-    assert "by notebook" in nb.printed(7)
-    assert f"budget-{theme}.ipynb" in nb.printed(7)
+    assert "tokens spent in" in nb.printed(7)
+    assert f"budget-{theme}.ipynb" in nb.output(7).locator("table").inner_text()
     assert nb.output(7).locator("table").count() == 1
     nb.output(7).scroll_into_view_if_needed()
     shoot(nb.page, f"budget-text-{theme}")

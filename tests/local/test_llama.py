@@ -298,7 +298,7 @@ def test_leaving_frees_the_engine_at_the_next_token(smollm_server: Running, coun
             parts = answer.iter_raw()
             next(parts)
             assert busy(smollm_server) >= 1
-        assert wait_idle(smollm_server) < 1.0
+        assert wait_idle(smollm_server) < 4  # it would take a minute, were it not left
 
 
 @pytest.mark.parametrize("fields", [{"n": 8}, {"prompt_logprobs": 0}])
