@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from tests.support.servers import Running, serving
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+
+settings.register_profile("unhurried", deadline=None)  # a machine of two cores does other things too
+settings.load_profile("unhurried")
 
 UNHURRIED = ("--starts", "0", "--reads", "0")
 """All tests together start more than one key may."""

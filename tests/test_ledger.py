@@ -492,7 +492,7 @@ def test_sums_by_everything_there_is(book: Ledger, tmp_path: Path) -> None:
     everything = (3, 12, 50, 2)
     assert found["month", "2026-11"] == found["today", "2026-11-17"] == found["model", "m"] == everything
     assert found["key", "acs-bm-0123abcd @ host"] == everything
-    cells = {name.split(maxsplit=1)[-1]: value for (by, name), value in found.items() if by == "cell"}
+    cells = {name: value for (by, name), value in found.items() if by == "cell"}
     assert [value for name, value in cells.items() if name.endswith("[4]")] == [(1, 10, 0, 0)]
     assert [value for name, value in cells.items() if name.endswith("(no cell)")] == [(2, 2, 50, 2)]
     from acs_jupyter.budget_command import export

@@ -231,7 +231,7 @@ def test_two_views_of_one_window(notebook: Open, page: Page) -> None:
     assert page.locator(".acs-t").count() == 180
     for index in (1, 2):
         point_at(nb.output(index).locator(".acs-t").nth(4))
-        assert nb.output(index).locator(".acs-tip").is_visible()
+        nb.output(index).locator(".acs-tip").wait_for()
         assert page.locator(".acs-tip:popover-open").count() == 1
 
 
@@ -329,7 +329,7 @@ def test_a_click_pins_the_tooltip_and_escape_lets_go(notebook: Open, page: Page)
     assert tip.locator(".acs-tip-quote").inner_text() == pinned
     assert painted(tip.locator("tr").first)
     tip.locator("tr").nth(1).click()
-    assert tip.is_visible()
+    tip.wait_for()
     page.keyboard.press("Escape")
     tip.wait_for(state="hidden")
     point_at(tokens.nth(41))
