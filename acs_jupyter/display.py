@@ -80,9 +80,9 @@ class NotebookView:
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
         if self._copy is not None:
-            self._save()
+            self._save(fit=True)
 
-    def _save(self) -> None:
+    def _save(self, *, fit: bool = False) -> None:
         from .record import record_of  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import mimebundle, room_left  # noqa: PLC0415  # drawn at the end
 
@@ -95,7 +95,7 @@ class NotebookView:
             now.interrupt_open()  # nothing more comes into this copy
             spent = len(json.dumps(record)) + self._window.weight
             bundle = mimebundle(now, self._run, spent=spent, part=part)
-            if not part:
+            if fit and not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
             self._copy.update(bundle, raw=True, metadata=record)
 
@@ -104,7 +104,7 @@ class NotebookView:
 
     def _save_aside(self) -> None:
         # A long text takes a while to draw, and the pump's thread has streams to carry.
-        threading.Thread(target=self.close, name="acs-copy", daemon=True).start()
+        threading.Thread(target=self._save, name="acs-copy", daemon=True).start()
 
 
 class TextView:
