@@ -57,6 +57,8 @@ class NotebookView:
     def __init__(self) -> None:
         self._copy: Any = None
         self._saving = threading.Lock()
+        self._aside = threading.Lock()
+        self._wanted = self._drawing = False
 
     def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
         """Show the live cell and an empty place for the copy."""
@@ -103,8 +105,28 @@ class NotebookView:
         return [self._run, *descendants(session, self._run)]
 
     def _save_aside(self) -> None:
-        # A long text takes a while to draw, and the pump's thread has streams to carry.
-        threading.Thread(target=self._save, name="acs-copy", daemon=True).start()
+        # A long text takes a while to draw, and the pump's thread has streams to carry. Of branches that end together
+        # one copy holds all.
+        with self._aside:
+            self._wanted = True
+            if self._drawing:
+                return
+            self._drawing = True
+        threading.Thread(target=self._draw, name="acs-copy", daemon=True).start()
+
+    def _draw(self) -> None:
+        try:
+            while self._take_wish():
+                self._save()
+        except BaseException:
+            self._drawing = False
+            raise
+
+    def _take_wish(self) -> bool:
+        with self._aside:
+            wanted, self._wanted = self._wanted, False
+            self._drawing = wanted
+            return wanted
 
 
 class TextView:
