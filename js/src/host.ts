@@ -33,6 +33,10 @@ export type Intent =
 export const ACK_WITHIN_MS = 300;
 /** After this long without an answer to what interrupts nothing, the reader is told. */
 export const TELL_AFTER_MS = 1500;
+/** A page that was just opened can ask by a way that is taken down at that moment: an answer that is overdue is asked for
+ *  again, twice as late each time. */
+export const ASK_AGAIN_MS = 1000;
+const ASK_AGAIN_AT_MOST_MS = 16_000;
 const BUSY = "The kernel has not answered yet: it is busy, and does this when it is free, or it is gone.";
 const GONE = "The kernel that made this text is gone; run the cell again to branch from it.";
 /** How a line begins that says that nothing comes of a wish; others tell what goes on. */
@@ -105,6 +109,7 @@ export function connect(model: AnyModel): Host {
   let unanswered = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
   let patience: ReturnType<typeof setTimeout> | undefined;
+  let overdue: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<Listener>();
   const hearers = new Set<(word: Word) => void>();
 
@@ -139,13 +144,19 @@ export function connect(model: AnyModel): Host {
     if (snapshot === null || snapshot.seq < seq || (snapshot.seq === seq && !asked && seq > 0)) return;
     ({ state, seq, at } = snapshot);
     asked = false;
+    clearTimeout(overdue);
     tell(true);
   };
 
   const resync = () => {
     if (asked) return;
     asked = true;
-    send({ type: "Resync", seen: seq });
+    askWhole(ASK_AGAIN_MS);
+  };
+
+  const askWhole = (patience: number) => {
+    if (lost || !send({ type: "Resync", seen: seq })) return;
+    overdue = setTimeout(() => askWhole(Math.min(2 * patience, ASK_AGAIN_AT_MOST_MS)), patience);
   };
 
   const receive = (message: Message) => {
@@ -168,6 +179,10 @@ export function connect(model: AnyModel): Host {
       }
       tell(false);
     } else for (const hearer of hearers) hearer(message);
+  };
+
+  const stopClocks = () => {
+    for (const clock of [waiting, patience, overdue]) clearTimeout(clock);
   };
 
   const isOpen = (run: RunState) => run.outcome === "open";
@@ -203,8 +218,7 @@ export function connect(model: AnyModel): Host {
   // The kernel was restarted: it knows nothing of these runs, and must not be interrupted for their sake.
   const onLost = () => {
     lost = true;
-    clearTimeout(waiting);
-    clearTimeout(patience);
+    stopClocks();
     const open = Object.values(state.runs).filter(isOpen);
     for (const run of open) fold(state, { type: "RunClosed", run: run.id, outcome: "interrupted" }, at);
     if (open.length > 0) say(LOST_TEXT);
@@ -262,8 +276,7 @@ export function connect(model: AnyModel): Host {
       return () => listeners.delete(listener);
     },
     close() {
-      clearTimeout(waiting);
-      clearTimeout(patience);
+      stopClocks();
       model.off("msg:custom", receive);
       model.off("change:snapshot", onSnapshot);
       model.off("comm_live_update", onLost);

@@ -1,6 +1,6 @@
 import type { AnyModel } from "@anywidget/types";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ACK_WITHIN_MS, connect } from "../src/host";
+import { ACK_WITHIN_MS, ASK_AGAIN_MS, connect } from "../src/host";
 
 const opening = { seq: 1, at: 1, events: [
   { type: "RunOpened", run: "r", request: {} },
@@ -64,6 +64,37 @@ describe("messages", () => {
     receive(text(5, "e"));
     expect(host.state.nodes["r.0"]?.text).toBe("abcde");
     expect(fresh.mock.calls).toEqual([[true], [false]]);
+  });
+
+  it("ask for the whole state again, later each time, until it is there", () => {
+    const { host, model, receive } = fake();
+    const asked = () => model.send.mock.calls.length;
+    receive(opening);
+    receive(text(3, "c"));
+    vi.advanceTimersByTime(ASK_AGAIN_MS - 1);
+    expect(asked()).toBe(1);
+    vi.advanceTimersByTime(1);
+    receive(text(4, "d"));
+    expect(asked()).toBe(2);
+    vi.advanceTimersByTime(2 * ASK_AGAIN_MS);
+    expect(asked()).toBe(3);
+    receive({ seq: 5, snapshot: snapshot(5, "abcde") });
+    receive({ seq: 5, snapshot: snapshot(5, "abcde") });
+    vi.advanceTimersByTime(100 * ASK_AGAIN_MS);
+    expect(asked()).toBe(3);
+    expect(host.state.nodes["r.0"]?.text).toBe("abcde");
+  });
+
+  it("ask no more when the window is closed or the kernel is gone", () => {
+    for (const end of ["close", "lost"]) {
+      const { host, model, handlers, receive } = fake();
+      receive(opening);
+      receive(text(3, "c"));
+      if (end === "close") host.close();
+      else handlers.get("comm_live_update")?.();
+      vi.advanceTimersByTime(100 * ASK_AGAIN_MS);
+      expect(model.send).toHaveBeenCalledTimes(1);
+    }
   });
 
   it("ask when one cannot be folded", () => {

@@ -6,6 +6,7 @@ import time
 
 from acs_jupyter.local.desk import Limits as DeskLimits
 from tests.local.test_http import envelope
+from tests.support.desks import until as until_true
 from tests.support.job_server import JobServer, job_server, outcome, status, submit, until
 
 SLOW = "#scripted rate=20\nslow"
@@ -107,9 +108,11 @@ def test_submissions_share_the_rate_and_polls_do_not() -> None:
 def test_jobs_and_requests_stand_in_one_line() -> None:
     with job_server(desk=DeskLimits(active=1, waiting=1, starts=0)) as server:
         http = server.stranger()
-        jobs = [submit(http, str(i), f"{SLOW}{i}", max_tokens=6).json()["id"] for i in range(4)]
-        until(http, jobs[1], "running")
-        time.sleep(0.05)
+        longest = submit(http, "long", SLOW, max_tokens=40).json()["id"]  # two seconds
+        until(http, longest, "running")
+        jobs = [longest, *(submit(http, str(i), f"{SLOW}{i}", max_tokens=6).json()["id"] for i in range(3))]
+        gate = server.desk.gate
+        until_true(lambda: (gate.active, gate.waiting) == (1, 1))
         envelope(http.post("completions", json={"prompt": "x", "max_tokens": 1}), 429, "queue_full")
         assert server.engine.busy <= 1
         assert {outcome(http, job).status_code for job in jobs} == {200}  # no job fails for want of room
