@@ -40,6 +40,7 @@ from .wire import CompletionRequest, Model, ModelStatus, Prompt
 
 T = TypeVar("T")
 E = TypeVar("E", bound=AcsError)
+C = TypeVar("C", bound="Connection")
 Reached = httpx.Response | AcsError
 """An answer, or why there is none."""
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
@@ -136,6 +137,13 @@ class Connection:
     def _set_up(self) -> None:
         """Make the httpx client; each kind of client has its own."""
         raise NotImplementedError
+
+    def same(self, kind: type[C]) -> C:
+        """Another client to the same server, as the same, under the same budget: one for another event loop."""
+        return kind(
+            self.base_url, self._secret, model=self.model, workload=self._workload, timeout=self._timeout,
+            retries=self.retries, longest_wait=self._longest_wait, meter=self.meter,
+        )  # fmt: skip
 
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""

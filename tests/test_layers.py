@@ -60,7 +60,7 @@ FLOORS = [
     {"budget_view"},
     {"job_holds"},
     {"jobs", "widgets.job_table", "job_handle"},
-    {"client", "widgets.live", "widgets.workbench", "widgets.inspector"},
+    {"client", "widgets.live", "widgets.workbench", "widgets.inspector", "widgets.loom"},
     {"pump", "replay", "job_watch", "widgets.jobs", "scoring", "exact_ids", "budget_command"},
     {"growing", "inspector", "surgery"},
     {
@@ -80,6 +80,8 @@ FLOORS = [
         for form in ("basemode", "mikupad", "obsidian", "plain", "service", "socketteer")
     },
     {"loom_formats.choosing"},
+    {"loom_reading", "loom_selection"},
+    {"loom_changing"},
     {"loom"},
     {"rollouts.journal", "rollouts.cache", "rollouts.lines", "rollouts.outcomes"},
     {"rollouts.feed", "rollouts.results"},
@@ -90,7 +92,9 @@ FLOORS = [
     {"rollouts.run"},
     {"notebook"},
     {"display", "job_command", "workbench"},
-    {"job_display"},
+    {"job_display", "widgets.loom_static"},
+    {"loom_copies"},
+    {"loom_desk"},
     {"job_board", "job_cell"},
     {"magics"},
 ]
@@ -117,6 +121,9 @@ PURE = {
     "loom_formats.values",
     "loom_file",
     "loom_growing",
+    "loom_reading",
+    "loom_changing",
+    "loom_selection",
     "loom_measure",
     "loom_query",
     "branching",
@@ -157,6 +164,7 @@ LATE = {
     ("completion", "frames"),
     ("completion", "replay"),
     ("completion", "widgets.snapshot"),
+    ("loom", "loom_desk"),
 }
 
 

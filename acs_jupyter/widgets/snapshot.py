@@ -98,10 +98,15 @@ def static_html(
     return page.replace('class="acs-static', 'class="acs-static acs-part', 1) if part else page
 
 
+def sheet() -> str:
+    """The style sheet of a static view that stands beside a window and hides while that shows the same."""
+    return f"<style>{_STYLE + _BESIDE}</style>"
+
+
 def page(markup: str, line: str) -> str:
     """A text of its own, its tokens marked up already, over one line; it hides itself beside a window."""
     return (
-        f'<style>{_STYLE + _BESIDE}</style><div class="acs-static acs-beside">'
+        f'{sheet()}<div class="acs-static acs-beside">'
         f'<pre style="white-space:pre-wrap;word-break:normal">{markup}</pre>'
         f'<div class="acs-line">{text_of(line)}</div></div>'
     )
