@@ -226,9 +226,15 @@ class Light(Intent, frozen=True):
     nodes: list[str]
 
 
+class Store(Intent, frozen=True):
+    """Keep a loom in a file of the kernel's machine from now on."""
+
+    path: Annotated[str, Meta(min_length=1)]
+
+
 Tending = (
     Grow | Rewrite | Write | Split | Merge | Move | Shift | Delete | Undo | Redo | Mark | Visit | Fold | Hoist | Search
-    | Light
+    | Light | Store
 )  # fmt: skip
 """The intents of a window on a loom, beside Cancel and the branching ones."""
 

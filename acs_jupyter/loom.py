@@ -142,6 +142,11 @@ class Loom(Changing):
         return notes
 
     @property
+    def file(self) -> Path | None:
+        """Where the loom is kept, if it is."""
+        return self._file.path if self._file is not None else None
+
+    @property
     def trouble(self) -> str:
         """One line while the file cannot be written, else ``""``."""
         return self._file.trouble if self._file is not None else ""

@@ -35,6 +35,7 @@ from .intents import (
     Search,
     Shift,
     Split,
+    Store,
     Undo,
     Visit,
     Write,
@@ -90,6 +91,7 @@ class LoomDesk:
         self._acts: dict[type, Callable[[Any, LoomWindow], str | None]] = {
             Grow: self._grow, Search: self._search, Mark: self._mark, Visit: self._visit, Write: self._write,
             Undo: self._undo, Redo: self._redo, Light: lambda i, _: loom.selection.light(i.nodes),
+            Store: self._store,
             Rewrite: lambda i, _: loom.edit(i.node, i.text),
             Split: lambda i, _: loom.split(i.node, token=i.token, at=i.at),
             Merge: lambda i, _: loom.merge(i.node),
@@ -109,11 +111,12 @@ class LoomDesk:
             interrupts=False,
             form=[field for field in fields() if field["name"] != "n"],
             usual=written({**_USUAL, **started}),
-            keys=keys,
+            bindings=keys,
             height=height,
             lit=loom.selection.lit,
             start=loom.selection.current or "",
             frozen=loom.read_only,
+            file=str(loom.file or ""),
             on_intent=lambda intent: self.obey(intent, window),
         )
         self._windows.add(window)
@@ -209,6 +212,12 @@ class LoomDesk:
         session = self.loom.session
         named = [change.node for change in changes if change.node in session.nodes]
         return next((node for node in named if not revising.is_deleted(session, node)), None)
+
+    def _store(self, intent: Store, window: LoomWindow) -> None:
+        path = self.loom.keep(intent.path)
+        for one in list(self._windows):
+            one.file = str(path)
+        window.say(said=f"Kept in {path} from now on.")
 
     def _search(self, intent: Search, window: LoomWindow) -> None:
         found: dict[str, Any] = {"text": intent.text, "predicate": intent.predicate, "nodes": []}

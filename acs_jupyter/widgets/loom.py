@@ -32,7 +32,7 @@ class LoomWindow(Window):
     """The fields of the growth form, as ``form.fields`` gives them."""
     usual = traitlets.Dict().tag(sync=True)
     """What the form shows for a node that was never told otherwise, as text."""
-    keys = traitlets.Dict().tag(sync=True)
+    bindings = traitlets.Dict().tag(sync=True)
     """Command to key, for those that are not as usual."""
     lit = traitlets.List(traitlets.Unicode()).tag(sync=True)
     """Nodes that are lit up."""
@@ -42,6 +42,8 @@ class LoomWindow(Window):
     """Of the window, in CSS pixels."""
     frozen = traitlets.Bool(False).tag(sync=True)
     """Whether nothing can be changed: the loom was opened to look at."""
+    file = traitlets.Unicode("").tag(sync=True)
+    """Where the loom is kept, ``""`` while it is not."""
     trouble = traitlets.Unicode("").tag(sync=True)
     """One line while the loom's file cannot be written."""
 

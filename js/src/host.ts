@@ -10,6 +10,7 @@ import type { Event } from "./events";
 import { Delivery } from "./delivery";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
+import type { LoomWord, Tending } from "./tending";
 import { emptyState, fold, type RunState, type State } from "./state";
 
 export type Branching =
@@ -28,7 +29,8 @@ export type Intent =
   | { type: "Continue"; node: string; fields: Fields }
   | { type: "Keep"; prompt: string; fields: Fields }
   | { type: "Export" }
-  | Branching;
+  | Branching
+  | Tending;
 
 
 export const ACK_WITHIN_MS = 300;
@@ -45,6 +47,7 @@ export interface Word {
   refused?: { field: string | null; message: string };
   export?: { name: string; text: string };
   ran?: true;
+  loom?: LoomWord;
 }
 
 export const LOST_TEXT =
@@ -85,7 +88,7 @@ export interface Host {
   running(run?: string): boolean;
   /** Stop a run, or all. */
   stop(run?: string): void;
-  branch(intent: Branching): void;
+  branch(intent: Branching | Tending): void;
   /** False when there is no kernel to ask. */
   send(intent: Intent): boolean;
   listen(listener: Listener): () => void;
@@ -197,7 +200,7 @@ export function connect(model: AnyModel): Host {
     say(GONE);
   };
 
-  const branch = (intent: Branching) => {
+  const branch = (intent: Branching | Tending) => {
     if (lost) return lose();
     say("");
     ask(intent);

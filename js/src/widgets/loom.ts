@@ -1,0 +1,407 @@
+/**
+ * The loom: its tree at the left, the text to the cursor at the right, the children of where that is below it.
+ */
+import { LOST, widget, type Host } from "../host";
+import { canLeave, type Acts } from "../parts/acts";
+import { Choices, pageMemory } from "../parts/choices";
+import { Controls } from "../parts/controls";
+import { describe } from "../parts/description";
+import { make, say } from "../parts/dom";
+import type { Field } from "../parts/fields";
+import { inspect, tokenAt, type Looked } from "../parts/inspect";
+import { obey, type Tended } from "../parts/loomacts";
+import { Ask, type Question } from "../parts/loomask";
+import { ChildrenView } from "../parts/loomchildren";
+import { Facts } from "../parts/loomfacts";
+import { GrowForm } from "../parts/loomgrow";
+import { keyName, Keys } from "../parts/loomkeys";
+import { alive, hoisted, isAlive, nearest, outline, pathTo, type Row } from "../parts/loomoutline";
+import { PathView } from "../parts/loompath";
+import { SearchBar } from "../parts/loomsearch";
+import { Sheet } from "../parts/loomsheet";
+import { toolbar } from "../parts/loomtools";
+import { TreeView } from "../parts/loomtree";
+import { Tooltip } from "../parts/tooltip";
+import type { Brush } from "../parts/tokens";
+import { markOf } from "../revise";
+import { shapeOf, type NodeState, type State } from "../state";
+import type { LoomWord, Tending } from "../tending";
+
+/** A node that the cursor rests on for so long has been read. */
+const READ_AFTER_MS = 300;
+
+class Loom implements Tended {
+  readonly element = make("section", "acs acs-live acs-loom");
+  current: string | null = null;
+  taken: string | null = null;
+  readonly #tree: TreeView;
+  readonly #path: PathView;
+  readonly #children: ChildrenView;
+  readonly #facts = new Facts();
+  readonly #tip = new Tooltip();
+  readonly #ask: Ask;
+  readonly #form: GrowForm;
+  readonly #search: SearchBar;
+  readonly #sheet: Sheet;
+  readonly #told = make("p", "acs-told");
+  readonly #live = make("div", "acs-hidden");
+  readonly #choices = new Choices(pageMemory());
+  readonly #controls = new Controls(this.#choices);
+  readonly #keys: Keys;
+  readonly #folds = new Map<string, boolean>();
+  readonly #visited = new Map<string, string>();
+  #found = new Set<string>();
+  #look: string | null = null;
+  #shape = -1;
+  #drawn: State | null = null;
+  #frame = 0;
+  #later: ReturnType<typeof setTimeout> | undefined;
+  #exact = false;
+
+  constructor(
+    readonly host: Host,
+    signal: AbortSignal,
+  ) {
+    const back = () => this.#tree.focus();
+    this.#keys = new Keys(host.option<Record<string, string>>("bindings") ?? {});
+    this.#tree = new TreeView((id) => ({ lit: this.lit.includes(id), found: this.#found.has(id), taken: this.taken === id }), (id) => this.go(id), (id) => {
+      this.go(id);
+      this.fold(id, !this.isFolded(id));
+    }, signal);
+    this.#path = new PathView((node) => this.#brush(node), signal);
+    this.#children = new ChildrenView((node) => this.#brush(node), (id) => this.go(id), (run) => this.stop(run), signal);
+    this.#ask = new Ask(back);
+    const grow = (node: string, n: number, fields: Record<string, string>) => this.wish({ type: "Grow", node, n, fields });
+    this.#form = new GrowForm(host.option<Field[]>("form") ?? [], host.option("usual") ?? {}, grow, back);
+    this.#search = new SearchBar((text, predicate) => this.wish({ type: "Search", text, predicate }), (by) => this.#act(by > 0 ? "next found" : "previous found"), back);
+    this.#sheet = new Sheet(this.#keys, back);
+    this.#build();
+    const options = {
+      look: (element: HTMLElement) => this.#path.look(element) ?? this.#children.look(element),
+      describe: (looked: Looked, done: (() => void) | null) => this.#describe(looked, done),
+      chosen: (_: HTMLElement, { node }: Looked) => this.#children.hold(node.id),
+    };
+    this.element.addEventListener("keydown", (event) => this.#key(event), { signal, capture: true });
+    inspect(this.element, this.#tip, options, signal);
+    this.#choices.listen(() => {
+      this.#controls.show();
+      this.#path.repaint();
+      this.#children.repaint();
+    });
+    const ends = [
+      host.hear((word) => word.loom && this.#heard(word.loom)), host.watch("lit", () => this.#showLit()),
+      host.watch("trouble", () => this.update(false)), host.watch("file", () => this.update(false)),
+    ];
+    signal.addEventListener("abort", () => {
+      for (const end of ends) end();
+      cancelAnimationFrame(this.#frame);
+      clearTimeout(this.#later);
+    });
+    this.update(true);
+  }
+
+  get state(): State {
+    return this.host.state;
+  }
+
+  get rows(): readonly Row[] {
+    return this.#tree.rows;
+  }
+
+  get page(): number {
+    return this.#tree.page;
+  }
+
+  get lit(): readonly string[] {
+    return this.host.option<string[]>("lit") ?? [];
+  }
+
+  get found(): readonly string[] {
+    return this.#search.found;
+  }
+
+  get frozen(): boolean {
+    return this.host.option<boolean>("frozen") === true;
+  }
+
+  get file(): string {
+    return this.host.option<string>("file") ?? "";
+  }
+
+  /** Bring everything up to the state; `fresh`: it is another one. */
+  update(fresh: boolean): void {
+    if (fresh) this.#shape = -1;
+    const { state } = this;
+    if (this.#shape !== shapeOf(state) || this.#drawn !== state) this.#reshape();
+    else {
+      this.#tree.draw();
+      this.#path.update();
+      this.#children.update();
+    }
+    if (this.#look !== null && isAlive(state, this.#look)) {
+      const look = this.#look;
+      this.#look = null;
+      this.go(look);
+    }
+    const trouble = this.host.option<string>("trouble") ?? "";
+    say(this.#told, [this.host.told, trouble].filter((line) => line !== "").join(" "));
+    this.#facts.update(state, this.host.at, this.current, this.file);
+    this.#controls.element.hidden = false;
+  }
+
+  placeOf(id: string): number {
+    return this.#tree.placeOf(id);
+  }
+
+  childOf(id: string): string | undefined {
+    const children = alive(this.state, id);
+    const last = this.#visited.get(id) ?? (markOf(this.state, id, "visited") as string | undefined);
+    return children.find((child) => child === last) ?? children[0];
+  }
+
+  isFolded(id: string): boolean {
+    return this.#folds.get(id) ?? markOf(this.state, id, "folded") === true;
+  }
+
+  fold(id: string, folded: boolean): void {
+    this.#folds.set(id, folded);
+    this.#outline();
+    this.#tree.go(this.current);
+    if (this.element.contains(document.activeElement)) this.#tree.focus();
+    if (!this.frozen) this.wish({ type: "Fold", node: id, folded });
+  }
+
+  /** Move the cursor. What is folded away or outside of what is hoisted is shown again. */
+  go(id: string | undefined): void {
+    if (id === undefined || this.state.nodes[id] === undefined) return;
+    const inside = this.element.contains(document.activeElement) && !this.#busyElsewhere();
+    this.current = id;
+    this.#remember(id);
+    if (this.placeOf(id) < 0) this.#reveal(id);
+    this.#tree.go(id);
+    if (inside) this.#tree.focus();
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#showText();
+    });
+    clearTimeout(this.#later);
+    this.#later = setTimeout(() => this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
+  }
+
+  wish(intent: Tending): void {
+    this.host.branch(intent);
+  }
+
+  stop(run?: string): void {
+    if (this.host.running(run)) this.host.stop(run);
+    else this.say("Nothing is coming.");
+  }
+
+  ask(question: Question): void {
+    this.#ask.put(question);
+  }
+
+  say(line: string): void {
+    this.#live.textContent = "";
+    this.#live.textContent = line;
+    this.#facts.say(line);
+  }
+
+  openGrow(node: string, sampling: Record<string, unknown>): void {
+    this.#form.open(node, sampling);
+  }
+
+  openSearch(): void {
+    this.#search.open();
+  }
+
+  openSheet(): void {
+    this.#sheet.open();
+  }
+
+  enter(middle: boolean): boolean {
+    this.#showText();
+    return this.#path.focus(middle);
+  }
+
+  #build(): void {
+    const { element } = this;
+    element.setAttribute("aria-label", "Loom");
+    element.style.setProperty("--acs-loom-height", `${this.host.option<number>("height") ?? 620}px`);
+    this.#live.setAttribute("role", "status");
+    this.#told.setAttribute("role", "status");
+    this.#told.hidden = true;
+    const side = make("div", "acs-loom-side");
+    side.append(this.#search.element, this.#tree.element);
+    const main = make("div", "acs-loom-main");
+    main.append(this.#path.element, this.#ask.element, this.#form.element, this.#children.element);
+    const body = make("div", "acs-loom-body");
+    body.append(side, main);
+    const top = make("div", "acs-loom-top");
+    top.append(toolbar(this.#keys, (command) => this.#act(command)), this.#controls.element);
+    element.append(top, this.#told, body, this.#facts.element, this.#sheet.element, this.#live, this.#tip.element);
+  }
+
+  #act(command: string): void {
+    obey(command, this);
+  }
+
+  #key(event: KeyboardEvent): void {
+    const target = event.target instanceof Element ? event.target : null;
+    const key = keyName(event);
+    if (target === null || key === "" || this.#tip.element.contains(target) || target.closest("input, textarea, select, form, [role=dialog]") !== null) return;
+    const inText = tokenAt(target) !== null;
+    const command = this.#keys.command(key);
+    if (/^Arrow(Left|Right)$/.test(key) && target.closest("[role=toolbar]") !== null) return;
+    // In a text the arrows and Enter are the tokens', as in the live cell; buttons keep Enter and Space.
+    if (target.closest("button") !== null && !inText && (key === "Enter" || key === " ")) return;
+    if (inText) {
+      if (key === "Escape" && this.#tip.anchor === null) this.#tree.focus();
+      else if (command === "split") this.#splitAt(target);
+      else if (command === undefined || /^(Arrow|Home|End|Enter|Escape| )/.test(key)) return;
+      else this.#act(command);
+    } else if (key === "Escape") this.#tree.focus();
+    else if (command !== undefined) this.#act(command);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  #splitAt(target: Element): void {
+    const token = tokenAt(target);
+    const looked = token === null ? undefined : (this.#path.look(token) ?? this.#children.look(token));
+    if (looked === undefined || looked.piece.first < 0) return;
+    if (looked.piece.first === 0) return this.say("A node cannot be split before its first token.");
+    this.wish({ type: "Split", node: looked.node.id, token: looked.piece.first });
+    this.#tree.focus();
+  }
+
+  #describe(looked: Looked, done: (() => void) | null): Node {
+    const { node, piece, parts } = looked;
+    const asked = askedOf(this.state, node);
+    const can = done !== null && !this.frozen && canLeave(this.state, looked);
+    return describe(node, piece, asked, parts, can ? this.#acts(node, done) : null);
+  }
+
+  #acts({ id, run }: NodeState, done: () => void): Acts {
+    const loom = this;
+    const then = (act: () => void) => {
+      done();
+      act();
+    };
+    return {
+      greedy: this.state.runs[run]?.request["temperature"] === 0,
+      get exact() {
+        return loom.#exact;
+      },
+      set exact(on) {
+        loom.#exact = on;
+      },
+      fork: (token, text) => then(() => this.host.branch({ type: "Fork", node: id, token, text, exact: this.#exact })),
+      resample: (token) => then(() => this.host.branch({ type: "Resample", node: id, token, exact: this.#exact })),
+      edit: () => then(() => {
+        this.go(id);
+        this.#act("edit");
+      }),
+    };
+  }
+
+  #heard({ look, said, found }: LoomWord): void {
+    if (said !== undefined) this.say(said);
+    if (found !== undefined && this.#search.answer(found)) {
+      this.#found = new Set(found.nodes);
+      this.#tree.draw();
+    }
+    if (look !== undefined) this.#look = look;
+    this.update(false);
+  }
+
+  #showLit(): void {
+    this.#tree.draw();
+    const { lit } = this;
+    this.say(lit.length === 0 ? "Nothing is lit." : lit.length === 1 ? "1 node is lit." : `${lit.length} nodes are lit.`);
+  }
+
+  /** The tree has another shape. */
+  #reshape(): void {
+    const { state } = this;
+    this.#shape = shapeOf(state);
+    this.#drawn = state;
+    for (const [id, folded] of this.#folds) if ((markOf(state, id, "folded") === true) === folded) this.#folds.delete(id);
+    this.#outline();
+    const start = this.host.option<string>("start") ?? "";
+    const gone = this.current === null || !isAlive(state, this.current);
+    if (gone) this.current = this.current !== null ? nearest(state, this.current) : isAlive(state, start) ? start : (alive(state, null)[0] ?? null);
+    const root = hoisted(state);
+    if (root !== null && this.current !== null && !pathTo(state, this.current).includes(root)) this.current = root;
+    const had = this.element.contains(document.activeElement) && document.activeElement?.closest(".acs-loom-rows") != null;
+    if (this.current !== null && this.placeOf(this.current) < 0) this.#reveal(this.current);
+    this.#tree.go(this.current);
+    if (had || (gone && document.activeElement === document.body && this.element.matches(":hover"))) this.#tree.focus();
+    this.#showText();
+  }
+
+  #outline(): void {
+    this.#tree.put(this.state, outline(this.state, hoisted(this.state), (id) => this.isFolded(id)));
+  }
+
+  #reveal(id: string): void {
+    const path = pathTo(this.state, id);
+    for (const step of path.slice(0, -1)) if (this.isFolded(step)) this.#folds.set(step, false);
+    const root = hoisted(this.state);
+    if (root !== null && !path.includes(root)) this.wish({ type: "Hoist", node: null });
+    this.#outline();
+  }
+
+  #remember(id: string): void {
+    const path = pathTo(this.state, id);
+    for (let i = 1; i < path.length; i++) this.#visited.set(path[i - 1] ?? "", path[i] ?? "");
+  }
+
+  #showText(): void {
+    const { state, current } = this;
+    this.#path.show(state, current === null ? [] : pathTo(state, current));
+    this.#children.show(state, current);
+    this.#facts.update(state, this.host.at, current, this.file);
+  }
+
+  #brush(node: NodeState): Brush {
+    return { ...this.#choices.current, asked: askedOf(this.state, node), whatif: null };
+  }
+
+  /** Whether somebody writes in a box of the window. */
+  #busyElsewhere(): boolean {
+    return document.activeElement?.closest("input, textarea, select, form, [role=dialog]") != null && this.element.contains(document.activeElement);
+  }
+}
+
+function askedOf(state: State, node: NodeState): number | null {
+  const value = state.runs[node.run]?.request["logprobs"];
+  return typeof value === "number" ? value : null;
+}
+
+function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
+  const loom = new Loom(host, signal);
+  el.append(loom.element);
+  let frame = 0;
+  let fresh = true; // drawn once more when it has a size
+  const soon = (other: boolean) => {
+    fresh ||= other;
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      loom.update(fresh);
+      fresh = false;
+    });
+  };
+  const deaf = host.listen(soon);
+  const off = host.hear((word) => word.refused?.message === LOST && loom.say(LOST));
+  soon(true);
+  signal.addEventListener("abort", () => {
+    deaf();
+    off();
+    cancelAnimationFrame(frame);
+    loom.element.remove();
+  });
+}
+
+export default () => widget(draw);
