@@ -29,6 +29,8 @@ export interface Tended {
   fold(id: string, folded: boolean): void;
   go(id: string | undefined): void;
   wish(intent: Tending): void;
+  /** A mark of a node, as it will be when what was just asked for is done. */
+  mark(id: string, field: string): unknown;
   stop(run?: string): void;
   ask(question: Question): void;
   say(line: string): void;
@@ -127,8 +129,8 @@ const here: Record<string, Here> = {
   "move down": (at, node) => at.wish({ type: "Shift", node: node.id, by: 1 }),
   fold: (at, node) => (alive(at.state, node.id).length > 0 ? at.fold(node.id, !at.isFolded(node.id)) : at.say("There is nothing to fold.")),
   hoist: (at, node) => at.wish({ type: "Hoist", node: node.id }),
-  bookmark: (at, node) => at.wish({ type: "Mark", node: node.id, bookmark: markOf(at.state, node.id, "bookmark") !== true }),
-  "mark unread": (at, node) => at.wish({ type: "Mark", node: node.id, unread: markOf(at.state, node.id, "unread") !== true }),
+  bookmark: (at, node) => at.wish({ type: "Mark", node: node.id, bookmark: at.mark(node.id, "bookmark") !== true }),
+  "mark unread": (at, node) => at.wish({ type: "Mark", node: node.id, unread: at.mark(node.id, "unread") !== true }),
   light: (at, node) => at.wish({ type: "Light", nodes: at.lit.includes(node.id) ? at.lit.filter((id) => id !== node.id) : [...at.lit, node.id] }),
   "rate up": (at, node) => rate(at, node, 1),
   "rate down": (at, node) => rate(at, node, -1),
@@ -173,7 +175,7 @@ function stopHere(at: Tended, node: NodeState): void {
 }
 
 function rate(at: Tended, node: NodeState, by: 1 | -1): void {
-  const now = markOf(at.state, node.id, "rating");
+  const now = at.mark(node.id, "rating");
   const next = (typeof now === "number" ? now : 0) + by;
   if (next > 5 || next < 0) return;
   at.wish({ type: "Mark", node: node.id, rating: next === 0 ? null : next });

@@ -87,24 +87,33 @@ export class TreeView {
     const { scrollTop, clientHeight } = this.element;
     const first = Math.max(0, Math.floor(scrollTop / ROW_PX) - BEYOND);
     const last = Math.min(this.#rows.length, Math.ceil((scrollTop + clientHeight) / ROW_PX) + BEYOND);
-    const shown = new Set<string>();
-    const draw = (place: number) => {
-      const row = this.#rows[place];
-      if (row === undefined || shown.has(row.id)) return;
-      shown.add(row.id);
-      let view = this.#views.get(row.id);
-      if (view === undefined) {
-        this.#views.set(row.id, (view = new RowView(row.id)));
-        this.#inner.append(view.element);
-      }
-      view.update(state, row, place * ROW_PX, { ...this.looks(row.id), current: row.id === this.#current });
-    };
-    for (let place = first; place < last; place++) draw(place);
-    if (this.#current !== null) draw(this.placeOf(this.#current)); // what has the focus stays on the page
+    const places = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
+    const current = this.#current === null ? -1 : this.placeOf(this.#current);
+    if (current >= 0 && current < first) places.unshift(current); // what has the focus stays on the page
+    else if (current >= last) places.push(current);
+    const shown = new Set(places.map((place) => this.#rows[place]?.id ?? ""));
     for (const [id, view] of this.#views) {
       if (shown.has(id)) continue;
       view.element.remove();
       this.#views.delete(id);
     }
+    const focused = this.#inner.contains(document.activeElement) ? document.activeElement : null;
+    // On the page they stand in the order in which they are read.
+    let next = this.#inner.firstElementChild;
+    for (const place of places) {
+      const row = this.#rows[place];
+      if (row === undefined) continue;
+      const view = this.#views.get(row.id) ?? this.#open(row.id);
+      view.update(state, row, place * ROW_PX, { ...this.looks(row.id), current: row.id === this.#current });
+      if (view.element === next) next = next.nextElementSibling;
+      else this.#inner.insertBefore(view.element, next);
+    }
+    if (focused instanceof HTMLElement && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+  }
+
+  #open(id: string): RowView {
+    const view = new RowView(id);
+    this.#views.set(id, view);
+    return view;
   }
 }

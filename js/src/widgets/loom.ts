@@ -1,13 +1,14 @@
 /**
  * The loom: its tree at the left, the text to the cursor at the right, the children of where that is below it.
  */
-import { LOST, widget, type Host } from "../host";
+import { LOST, widget, type Branching, type Host } from "../host";
 import { canLeave, type Acts } from "../parts/acts";
 import { Choices, pageMemory } from "../parts/choices";
 import { Controls } from "../parts/controls";
 import { describe } from "../parts/description";
 import { make, say } from "../parts/dom";
 import type { Field } from "../parts/fields";
+import { Wishes } from "../parts/loomwishes";
 import { inspect, tokenAt, type Looked } from "../parts/inspect";
 import { obey, type Tended } from "../parts/loomacts";
 import { Ask, type Question } from "../parts/loomask";
@@ -30,6 +31,9 @@ import type { LoomWord, Tending } from "../tending";
 /** A node that the cursor rests on for so long has been read. */
 const READ_AFTER_MS = 300;
 
+/** What leads to no other place. */
+const QUIET = new Set(["Visit", "Fold", "Light", "Mark", "Search", "Grow"]);
+
 class Loom implements Tended {
   readonly element = make("section", "acs acs-live acs-loom");
   current: string | null = null;
@@ -48,10 +52,12 @@ class Loom implements Tended {
   readonly #choices = new Choices(pageMemory());
   readonly #controls = new Controls(this.#choices);
   readonly #keys: Keys;
+  readonly #wishes = new Wishes();
   readonly #folds = new Map<string, boolean>();
   readonly #visited = new Map<string, string>();
   #found = new Set<string>();
   #look: string | null = null;
+  #moved = false;
   #shape = -1;
   #drawn: State | null = null;
   #frame = 0;
@@ -113,7 +119,7 @@ class Loom implements Tended {
   }
 
   get lit(): readonly string[] {
-    return this.host.option<string[]>("lit") ?? [];
+    return this.#wishes.of("", "lit", this.host.option<string[]>("lit") ?? []) as string[];
   }
 
   get found(): readonly string[] {
@@ -141,7 +147,7 @@ class Loom implements Tended {
     if (this.#look !== null && isAlive(state, this.#look)) {
       const look = this.#look;
       this.#look = null;
-      this.go(look);
+      if (!this.#moved) this.#goTo(look);
     }
     const trouble = this.host.option<string>("trouble") ?? "";
     say(this.#told, [this.host.told, trouble].filter((line) => line !== "").join(" "));
@@ -171,8 +177,14 @@ class Loom implements Tended {
     if (!this.frozen) this.wish({ type: "Fold", node: id, folded });
   }
 
-  /** Move the cursor. What is folded away or outside of what is hoisted is shown again. */
+  /** Where the reader goes is where they stay, whatever comes of earlier wishes. */
   go(id: string | undefined): void {
+    this.#moved = true;
+    this.#goTo(id);
+  }
+
+  /** Move the cursor. What is folded away or outside of what is hoisted is shown again. */
+  #goTo(id: string | undefined): void {
     if (id === undefined || this.state.nodes[id] === undefined) return;
     const inside = this.element.contains(document.activeElement) && !this.#busyElsewhere();
     this.current = id;
@@ -189,7 +201,13 @@ class Loom implements Tended {
   }
 
   wish(intent: Tending): void {
+    this.#wishes.note(intent);
+    if (!QUIET.has(intent.type)) this.#moved = false;
     this.host.branch(intent);
+  }
+
+  mark(id: string, field: string): unknown {
+    return this.#wishes.of(id, field, markOf(this.state, id, field));
   }
 
   stop(run?: string): void {
@@ -297,13 +315,18 @@ class Loom implements Tended {
       set exact(on) {
         loom.#exact = on;
       },
-      fork: (token, text) => then(() => this.host.branch({ type: "Fork", node: id, token, text, exact: this.#exact })),
-      resample: (token) => then(() => this.host.branch({ type: "Resample", node: id, token, exact: this.#exact })),
+      fork: (token, text) => then(() => this.#branch({ type: "Fork", node: id, token, text, exact: this.#exact })),
+      resample: (token) => then(() => this.#branch({ type: "Resample", node: id, token, exact: this.#exact })),
       edit: () => then(() => {
         this.go(id);
         this.#act("edit");
       }),
     };
+  }
+
+  #branch(intent: Branching): void {
+    this.#moved = false;
+    this.host.branch(intent);
   }
 
   #heard({ look, said, found }: LoomWord): void {
