@@ -270,6 +270,7 @@ def test_a_day_at_the_loom(notebook: Open, page: Page, root: Path, scripted_serv
     assert violations(page) == []
     shoot(page, "loom-dark")
     page.evaluate(dark, "JupyterLab Light")
+    page.wait_for_timeout(500)  # its style sheet comes
     it_is_kept_and_two_windows_show_it(desk, root)
     no_key_has_left(desk)
     it_reads_without_a_kernel(desk)
