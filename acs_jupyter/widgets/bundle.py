@@ -1,7 +1,7 @@
 """A widget's script and style sheet as one short module, since every output's saved state holds a copy.
 
 Owns that form: deflate in 91 characters, in a module that unpacks it and puts the style sheet into the page once. It
-must not know widgets. It asks of a browser what the bundles ask anyway (``DecompressionStream`` is older than popovers).
+must not know widgets. It asks of a browser what the bundles ask (``DecompressionStream`` is older than popovers).
 """
 
 from __future__ import annotations
