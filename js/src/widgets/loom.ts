@@ -2,24 +2,25 @@
  * The loom: its tree at the left, the text to the cursor at the right, the children of where that is below it.
  */
 import { LOST, widget, type Branching, type Host } from "../host";
-import { canLeave, type Acts } from "../parts/acts";
 import { Choices, pageMemory } from "../parts/choices";
 import { Controls } from "../parts/controls";
-import { describe } from "../parts/description";
 import { make, say } from "../parts/dom";
 import type { Field } from "../parts/fields";
 import { Wishes } from "../parts/loomwishes";
-import { inspect, tokenAt, type Looked } from "../parts/inspect";
+import { inspect, type Looked } from "../parts/inspect";
 import { obey, type Tended } from "../parts/loomacts";
 import { Ask, type Question } from "../parts/loomask";
 import { ChildrenView } from "../parts/loomchildren";
 import { Facts } from "../parts/loomfacts";
 import { GrowForm } from "../parts/loomgrow";
-import { keyName, Keys } from "../parts/loomkeys";
+import { listenToKeys } from "../parts/loomkeyboard";
+import { Keys } from "../parts/loomkeys";
+import { Memory } from "../parts/loommemory";
 import { alive, hoisted, isAlive, nearest, outline, pathTo, type Row } from "../parts/loomoutline";
 import { PathView } from "../parts/loompath";
 import { SearchBar } from "../parts/loomsearch";
 import { Sheet } from "../parts/loomsheet";
+import { askedOf, inspection, type TokenDesk } from "../parts/loomtokens";
 import { toolbar } from "../parts/loomtools";
 import { TreeView } from "../parts/loomtree";
 import { Tooltip } from "../parts/tooltip";
@@ -34,7 +35,7 @@ const READ_AFTER_MS = 300;
 /** What leads to no other place. */
 const QUIET = new Set(["Visit", "Fold", "Light", "Mark", "Search", "Grow"]);
 
-class Loom implements Tended {
+class Loom implements Tended, TokenDesk {
   readonly element = make("section", "acs acs-live acs-loom");
   current: string | null = null;
   taken: string | null = null;
@@ -53,8 +54,7 @@ class Loom implements Tended {
   readonly #controls = new Controls(this.#choices);
   readonly #keys: Keys;
   readonly #wishes = new Wishes();
-  readonly #folds = new Map<string, boolean>();
-  readonly #visited = new Map<string, string>();
+  readonly #memory = new Memory();
   #found = new Set<string>();
   #look: string | null = null;
   #moved = false;
@@ -62,7 +62,6 @@ class Loom implements Tended {
   #drawn: State | null = null;
   #frame = 0;
   #later: ReturnType<typeof setTimeout> | undefined;
-  #exact = false;
 
   constructor(
     readonly host: Host,
@@ -82,13 +81,8 @@ class Loom implements Tended {
     this.#search = new SearchBar((text, predicate) => this.wish({ type: "Search", text, predicate }), (by) => this.#act(by > 0 ? "next found" : "previous found"), back);
     this.#sheet = new Sheet(this.#keys, back);
     this.#build();
-    const options = {
-      look: (element: HTMLElement) => this.#path.look(element) ?? this.#children.look(element),
-      describe: (looked: Looked, done: (() => void) | null) => this.#describe(looked, done),
-      chosen: (_: HTMLElement, { node }: Looked) => this.#children.hold(node.id),
-    };
-    this.element.addEventListener("keydown", (event) => this.#key(event), { signal, capture: true });
-    inspect(this.element, this.#tip, options, signal);
+    listenToKeys(this.element, this.#keys, this.#tip, { act: (command) => this.#act(command), splitAt: (token) => this.#splitAt(token), back }, signal);
+    inspect(this.element, this.#tip, inspection(this), signal);
     this.#choices.listen(() => {
       this.#controls.show();
       this.#path.repaint();
@@ -160,17 +154,15 @@ class Loom implements Tended {
   }
 
   childOf(id: string): string | undefined {
-    const children = alive(this.state, id);
-    const last = this.#visited.get(id) ?? (markOf(this.state, id, "visited") as string | undefined);
-    return children.find((child) => child === last) ?? children[0];
+    return this.#memory.childOf(this.state, id);
   }
 
   isFolded(id: string): boolean {
-    return this.#folds.get(id) ?? markOf(this.state, id, "folded") === true;
+    return this.#memory.isFolded(this.state, id);
   }
 
   fold(id: string, folded: boolean): void {
-    this.#folds.set(id, folded);
+    this.#memory.fold(id, folded);
     this.#outline();
     this.#tree.go(this.current);
     if (this.element.contains(document.activeElement)) this.#tree.focus();
@@ -188,7 +180,7 @@ class Loom implements Tended {
     if (id === undefined || this.state.nodes[id] === undefined) return;
     const inside = this.element.contains(document.activeElement) && !this.#busyElsewhere();
     this.current = id;
-    this.#remember(id);
+    this.#memory.remember(pathTo(this.state, id));
     if (this.placeOf(id) < 0) this.#reveal(id);
     this.#tree.go(id);
     if (inside) this.#tree.focus();
@@ -204,6 +196,24 @@ class Loom implements Tended {
     this.#wishes.note(intent);
     if (!QUIET.has(intent.type)) this.#moved = false;
     this.host.branch(intent);
+  }
+
+  branch(intent: Branching): void {
+    this.#moved = false;
+    this.host.branch(intent);
+  }
+
+  edit(node: string): void {
+    this.go(node);
+    this.#act("edit");
+  }
+
+  look(element: HTMLElement): Looked | undefined {
+    return this.#path.look(element) ?? this.#children.look(element);
+  }
+
+  hold(node: string): void {
+    this.#children.hold(node);
   }
 
   mark(id: string, field: string): unknown {
@@ -264,69 +274,12 @@ class Loom implements Tended {
     obey(command, this);
   }
 
-  #key(event: KeyboardEvent): void {
-    const target = event.target instanceof Element ? event.target : null;
-    const key = keyName(event);
-    if (target === null || key === "" || this.#tip.element.contains(target) || target.closest("input, textarea, select, form, [role=dialog]") !== null) return;
-    const inText = tokenAt(target) !== null;
-    const command = this.#keys.command(key);
-    if (/^Arrow(Left|Right)$/.test(key) && target.closest("[role=toolbar]") !== null) return;
-    // In a text the arrows and Enter are the tokens', as in the live cell; buttons keep Enter and Space.
-    if (target.closest("button") !== null && !inText && (key === "Enter" || key === " ")) return;
-    if (inText) {
-      if (key === "Escape" && this.#tip.anchor === null) this.#tree.focus();
-      else if (command === "split") this.#splitAt(target);
-      else if (command === undefined || /^(Arrow|Home|End|Enter|Escape| )/.test(key)) return;
-      else this.#act(command);
-    } else if (key === "Escape") this.#tree.focus();
-    else if (command !== undefined) this.#act(command);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  }
-
-  #splitAt(target: Element): void {
-    const token = tokenAt(target);
-    const looked = token === null ? undefined : (this.#path.look(token) ?? this.#children.look(token));
+  #splitAt(token: HTMLElement): void {
+    const looked = this.look(token);
     if (looked === undefined || looked.piece.first < 0) return;
     if (looked.piece.first === 0) return this.say("A node cannot be split before its first token.");
     this.wish({ type: "Split", node: looked.node.id, token: looked.piece.first });
     this.#tree.focus();
-  }
-
-  #describe(looked: Looked, done: (() => void) | null): Node {
-    const { node, piece, parts } = looked;
-    const asked = askedOf(this.state, node);
-    const can = done !== null && !this.frozen && canLeave(this.state, looked);
-    return describe(node, piece, asked, parts, can ? this.#acts(node, done) : null);
-  }
-
-  #acts({ id, run }: NodeState, done: () => void): Acts {
-    const loom = this;
-    const then = (act: () => void) => {
-      done();
-      act();
-    };
-    return {
-      greedy: this.state.runs[run]?.request["temperature"] === 0,
-      get exact() {
-        return loom.#exact;
-      },
-      set exact(on) {
-        loom.#exact = on;
-      },
-      fork: (token, text) => then(() => this.#branch({ type: "Fork", node: id, token, text, exact: this.#exact })),
-      resample: (token) => then(() => this.#branch({ type: "Resample", node: id, token, exact: this.#exact })),
-      edit: () => then(() => {
-        this.go(id);
-        this.#act("edit");
-      }),
-    };
-  }
-
-  #branch(intent: Branching): void {
-    this.#moved = false;
-    this.host.branch(intent);
   }
 
   #heard({ look, said, found }: LoomWord): void {
@@ -350,7 +303,7 @@ class Loom implements Tended {
     const { state } = this;
     this.#shape = shapeOf(state);
     this.#drawn = state;
-    for (const [id, folded] of this.#folds) if ((markOf(state, id, "folded") === true) === folded) this.#folds.delete(id);
+    this.#memory.settle(state);
     this.#outline();
     const start = this.host.option<string>("start") ?? "";
     const gone = this.current === null || !isAlive(state, this.current);
@@ -370,15 +323,10 @@ class Loom implements Tended {
 
   #reveal(id: string): void {
     const path = pathTo(this.state, id);
-    for (const step of path.slice(0, -1)) if (this.isFolded(step)) this.#folds.set(step, false);
+    for (const step of path.slice(0, -1)) if (this.isFolded(step)) this.#memory.fold(step, false);
     const root = hoisted(this.state);
     if (root !== null && !path.includes(root)) this.wish({ type: "Hoist", node: null });
     this.#outline();
-  }
-
-  #remember(id: string): void {
-    const path = pathTo(this.state, id);
-    for (let i = 1; i < path.length; i++) this.#visited.set(path[i - 1] ?? "", path[i] ?? "");
   }
 
   #showText(): void {
@@ -396,11 +344,6 @@ class Loom implements Tended {
   #busyElsewhere(): boolean {
     return document.activeElement?.closest("input, textarea, select, form, [role=dialog]") != null && this.element.contains(document.activeElement);
   }
-}
-
-function askedOf(state: State, node: NodeState): number | null {
-  const value = state.runs[node.run]?.request["logprobs"];
-  return typeof value === "number" ? value : null;
 }
 
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
