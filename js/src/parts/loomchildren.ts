@@ -70,13 +70,16 @@ export class ChildrenView {
       section.remove();
       this.#cards.delete(id);
     }
+    const grown: (() => void)[] = [];
     ids.forEach((id, place) => {
       const node = state.nodes[id];
       if (node === undefined) return;
       const card = this.#cards.get(id) ?? this.#open(node);
       if (this.element.children[place] !== card.section) this.element.insertBefore(card.section, this.element.children[place] ?? null);
-      this.#draw(state, card, node, place + 1, all.length);
+      grown.push(this.#draw(state, card, node, place + 1, all.length));
     });
+    // After all have been written: to look at a box's height makes the browser lay out what was written before.
+    for (const follow of grown) follow();
     this.element.hidden = ids.length === 0;
     const rest = all.length - ids.length;
     if (rest > 0) this.element.append(this.#more);
@@ -108,7 +111,7 @@ export class ChildrenView {
     }
   }
 
-  #draw(state: State, card: Card, node: NodeState, place: number, size: number): void {
+  #draw(state: State, card: Card, node: NodeState, place: number, size: number): () => void {
     const run = state.runs[node.run];
     const busy = isBusy(state, node.id);
     const unread = markOf(state, node.id, "unread") === true;
@@ -119,16 +122,18 @@ export class ChildrenView {
     }
     card.section.classList.toggle("acs-loom-unread", unread);
     card.stop.hidden = !busy;
-    if (card.settled && !busy) return;
+    if (card.settled && !busy) return () => {};
     const [before, paragraphs] = [card.text.tokens.length, card.text.paragraphs.length];
     card.text.update(node, !busy, echoed(state, node), this.brushOf(node));
-    if (card.text.tokens.length > before) card.follower.came(busy, card.text.paragraphs.length > paragraphs);
+    const opened = card.text.paragraphs.length > paragraphs;
+    const more = card.text.tokens.length > before;
     card.settled = !busy;
     const words = node.choice === null || run === undefined ? ["written by hand"] : [finishWords(node, run), ...figures(node)];
     if (!busy && node.text === "") words.unshift(emptyWords(state, node));
     if (run !== undefined && run.error !== null && node.choice !== null) words.push(errorWords(run));
     if (busy && run !== undefined && run.note !== null) words.push(run.note);
     say(card.foot, words.filter((word) => word !== "").join(" · "));
+    return () => more && card.follower.came(busy, opened);
   }
 
   #open(node: NodeState): Card {

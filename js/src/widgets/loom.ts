@@ -17,6 +17,7 @@ import { listenToKeys } from "../parts/loomkeyboard";
 import { Keys } from "../parts/loomkeys";
 import { Memory } from "../parts/loommemory";
 import { alive, hoisted, isAlive, nearest, outline, pathTo, type Row } from "../parts/loomoutline";
+import { Pace } from "../parts/loompace";
 import { PathView } from "../parts/loompath";
 import { SearchBar } from "../parts/loomsearch";
 import { Sheet } from "../parts/loomsheet";
@@ -60,7 +61,7 @@ class Loom implements Tended, TokenDesk {
   #moved = false;
   #shape = -1;
   #drawn: State | null = null;
-  #frame = 0;
+  readonly #pace = new Pace(() => this.#showPath(), () => this.#showChildren());
   #later: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -94,7 +95,7 @@ class Loom implements Tended, TokenDesk {
     ];
     signal.addEventListener("abort", () => {
       for (const end of ends) end();
-      cancelAnimationFrame(this.#frame);
+      this.#pace.stop();
       clearTimeout(this.#later);
     });
     this.update(true);
@@ -184,10 +185,7 @@ class Loom implements Tended, TokenDesk {
     if (this.placeOf(id) < 0) this.#reveal(id);
     this.#tree.go(id);
     if (inside) this.#tree.focus();
-    this.#frame ||= requestAnimationFrame(() => {
-      this.#frame = 0;
-      this.#showText();
-    });
+    this.#pace.moved();
     clearTimeout(this.#later);
     this.#later = setTimeout(() => this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
   }
@@ -330,10 +328,19 @@ class Loom implements Tended, TokenDesk {
   }
 
   #showText(): void {
+    this.#pace.stop();
+    this.#showPath();
+    this.#showChildren();
+  }
+
+  #showPath(): void {
     const { state, current } = this;
     this.#path.show(state, current === null ? [] : pathTo(state, current));
-    this.#children.show(state, current);
     this.#facts.update(state, this.host.at, current, this.file);
+  }
+
+  #showChildren(): void {
+    this.#children.show(this.state, this.current);
   }
 
   #brush(node: NodeState): Brush {
