@@ -203,6 +203,16 @@ def test_what_stays_in_the_notebook_keeps_to_its_bound(nodes: int, tokens: int) 
     assert unpack_run(metadata[KEY][-1]).text == session.nodes[f"n{nodes - 1}"].text
 
 
+def test_a_large_tree_leaves_a_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acs_jupyter.widgets.loom_static.LARGEST", 4000)
+    monkeypatch.setattr("acs_jupyter.widgets.loom_static.MOST_RECORDS", 20)
+    content, metadata = bundle(grown(60, 20))
+    shown = content["text/html"].count("<pre")
+    assert f"{61 - shown} nodes are not in this copy" in content["text/html"]
+    assert 4 < shown < 61
+    assert metadata == {}
+
+
 def test_the_copy_of_a_deep_tree_is_no_deeper_than_browsers_are() -> None:
     loom = Loom("x")
     node = loom.roots[0]

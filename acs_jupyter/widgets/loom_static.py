@@ -1,7 +1,8 @@
 """A loom as a static page part: its tree folded, its texts tinted, and nothing that runs.
 
 Owns the HTML and the plain text that stay in a saved notebook for a whole tree, and what gives way when room is short:
-titles and tints first, then the records, then the beginnings in the summaries; never a text. It must not know widgets.
+titles and tints first, then the records, then the beginnings in the summaries. Only of a tree of more than ``LARGEST``
+bytes of text a part is shown, what is nearest to the roots, and it says how much is not. It must not know widgets.
 
 A node is a ``<details>``, its number and its beginning the summary; a node whose only child goes on is not folded, nor
 indented, and past 30 levels nothing is: browsers stop at a depth of some hundreds. Deleted nodes are left out.
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from ..session import Node, Session
 
 DEEPEST = 30
+LARGEST = 250_000
+"""Bytes of text that a copy holds at most: it is written again after each change, and every reader loads it."""
+MOST_RECORDS = 200
+"""Runs of which records are written; a larger loom is kept in a file of its own."""
 BEGINNING = 60
 """Characters of a text in its summary."""
 _STYLE = (
@@ -48,16 +53,18 @@ class Place:
 def bundle(session: Session) -> tuple[dict[str, str], dict[str, Any]]:
     """What stays of a loom: its plain text and its page, and the records of its runs as metadata."""
     session.interrupt_open()
-    places = list(_places(session))
+    everything = list(_places(session))
+    places = _nearest(session, everything)
     tokens = sum(len(place.node.tokens) for place in places)
     most = most_saved(tokens)
     plain = plain_text(session, places)
-    bare = on_file(_page(session, places, {}, True)) + on_file(plain)
+    line = _left_out(len(everything) - len(places))
+    bare = on_file(_page(session, places, {}, True) + line) + on_file(plain)
     beginnings = bare <= most
     records = _records(session, most - bare)
     room = (most - bare - len(json.dumps(records))) / max(1, tokens)
     texts = {one.node.id: tinted(one.node, room * len(one.node.tokens)) for one in places if one.node.tokens}
-    page = _page(session, places, texts if room > 0 else {}, beginnings)
+    page = _page(session, places, texts if room > 0 else {}, beginnings) + line
     return {"text/plain": plain, "text/html": page}, records
 
 
@@ -71,8 +78,28 @@ def plain_text(session: Session, places: list[Place] | None = None) -> str:
 
 def _records(session: Session, room: float) -> dict[str, Any]:
     runs = dict.fromkeys(root_of(session, run) for run, here in session.runs.items() if here.nodes)
-    records = [pack_run(session, run) for run in runs]
+    records = [pack_run(session, run) for run in runs] if len(runs) <= MOST_RECORDS else []
     return {KEY: records} if records and len(json.dumps(records)) <= room else {}
+
+
+def _nearest(session: Session, places: list[Place]) -> list[Place]:
+    """All, or of a large tree those nearest to the roots, in reading order."""
+    room = LARGEST
+    shown: set[str] = set()
+    for place in sorted(places, key=lambda one: one.name.count(".")):
+        room -= len(session.own_text(place.node).encode()) + BEGINNING
+        if room < 0 and shown:
+            break
+        shown.add(place.node.id)
+    return [place for place in places if place.node.id in shown]
+
+
+def _left_out(count: int) -> str:
+    if not count:
+        return ""
+    nodes = "1 node is" if count == 1 else f"{count:,} nodes are"
+    line = f"{nodes} not in this copy; the loom has them."
+    return f'<div class="acs-static acs-beside"><div class="acs-line">{line}</div></div>'
 
 
 def _alive(session: Session, nodes: list[str]) -> list[str]:

@@ -2,32 +2,28 @@
  * The loom: its tree at the left, the text to the cursor at the right, the children of where that is below it.
  */
 import { LOST, widget, type Branching, type Host } from "../host";
-import { Choices, pageMemory } from "../parts/choices";
-import { Controls } from "../parts/controls";
 import { make, say } from "../parts/dom";
 import type { Field } from "../parts/fields";
 import { Wishes } from "../parts/loomwishes";
 import { inspect, type Looked } from "../parts/inspect";
 import { obey, type Tended } from "../parts/loomacts";
 import { Ask, type Question } from "../parts/loomask";
-import { ChildrenView } from "../parts/loomchildren";
 import { Facts } from "../parts/loomfacts";
 import { GrowForm } from "../parts/loomgrow";
 import { listenToKeys } from "../parts/loomkeyboard";
 import { Keys } from "../parts/loomkeys";
+import { layOut } from "../parts/loomlayout";
 import { Memory } from "../parts/loommemory";
 import { alive, hoisted, isAlive, nearest, outline, pathTo, type Row } from "../parts/loomoutline";
-import { Pace } from "../parts/loompace";
-import { PathView } from "../parts/loompath";
 import { SearchBar } from "../parts/loomsearch";
 import { Sheet } from "../parts/loomsheet";
-import { askedOf, inspection, type TokenDesk } from "../parts/loomtokens";
+import { inspection, type TokenDesk } from "../parts/loomtokens";
+import { Texts } from "../parts/loomtexts";
 import { toolbar } from "../parts/loomtools";
 import { TreeView } from "../parts/loomtree";
 import { Tooltip } from "../parts/tooltip";
-import type { Brush } from "../parts/tokens";
 import { markOf } from "../revise";
-import { shapeOf, type NodeState, type State } from "../state";
+import { shapeOf, type State } from "../state";
 import type { LoomWord, Tending } from "../tending";
 
 /** A node that the cursor rests on for so long has been read. */
@@ -41,8 +37,7 @@ class Loom implements Tended, TokenDesk {
   current: string | null = null;
   taken: string | null = null;
   readonly #tree: TreeView;
-  readonly #path: PathView;
-  readonly #children: ChildrenView;
+  readonly #texts: Texts;
   readonly #facts = new Facts();
   readonly #tip = new Tooltip();
   readonly #ask: Ask;
@@ -51,8 +46,6 @@ class Loom implements Tended, TokenDesk {
   readonly #sheet: Sheet;
   readonly #told = make("p", "acs-told");
   readonly #live = make("div", "acs-hidden");
-  readonly #choices = new Choices(pageMemory());
-  readonly #controls = new Controls(this.#choices);
   readonly #keys: Keys;
   readonly #wishes = new Wishes();
   readonly #memory = new Memory();
@@ -61,7 +54,6 @@ class Loom implements Tended, TokenDesk {
   #moved = false;
   #shape = -1;
   #drawn: State | null = null;
-  readonly #pace = new Pace(() => this.#showPath(), () => this.#showChildren());
   #later: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -74,8 +66,7 @@ class Loom implements Tended, TokenDesk {
       this.go(id);
       this.fold(id, !this.isFolded(id));
     }, signal);
-    this.#path = new PathView((node) => this.#brush(node), signal);
-    this.#children = new ChildrenView((node) => this.#brush(node), (id) => this.go(id), (run) => this.stop(run), signal);
+    this.#texts = new Texts(() => this, (id) => this.go(id), (run) => this.stop(run), signal);
     this.#ask = new Ask(back);
     const grow = (node: string, n: number, fields: Record<string, string>) => this.wish({ type: "Grow", node, n, fields });
     this.#form = new GrowForm(host.option<Field[]>("form") ?? [], host.option("usual") ?? {}, grow, back);
@@ -84,18 +75,12 @@ class Loom implements Tended, TokenDesk {
     this.#build();
     listenToKeys(this.element, this.#keys, this.#tip, { act: (command) => this.#act(command), splitAt: (token) => this.#splitAt(token), back }, signal);
     inspect(this.element, this.#tip, inspection(this), signal);
-    this.#choices.listen(() => {
-      this.#controls.show();
-      this.#path.repaint();
-      this.#children.repaint();
-    });
     const ends = [
       host.hear((word) => word.loom && this.#heard(word.loom)), host.watch("lit", () => this.#showLit()),
       host.watch("trouble", () => this.update(false)), host.watch("file", () => this.update(false)),
     ];
     signal.addEventListener("abort", () => {
       for (const end of ends) end();
-      this.#pace.stop();
       clearTimeout(this.#later);
     });
     this.update(true);
@@ -136,8 +121,7 @@ class Loom implements Tended, TokenDesk {
     if (this.#shape !== shapeOf(state) || this.#drawn !== state) this.#reshape();
     else {
       this.#tree.draw();
-      this.#path.update();
-      this.#children.update();
+      this.#texts.update();
     }
     if (this.#look !== null && isAlive(state, this.#look)) {
       const look = this.#look;
@@ -147,7 +131,6 @@ class Loom implements Tended, TokenDesk {
     const trouble = this.host.option<string>("trouble") ?? "";
     say(this.#told, [this.host.told, trouble].filter((line) => line !== "").join(" "));
     this.#facts.update(state, this.host.at, this.current, this.file);
-    this.#controls.element.hidden = false;
   }
 
   placeOf(id: string): number {
@@ -185,7 +168,7 @@ class Loom implements Tended, TokenDesk {
     if (this.placeOf(id) < 0) this.#reveal(id);
     this.#tree.go(id);
     if (inside) this.#tree.focus();
-    this.#pace.moved();
+    this.#texts.follow();
     clearTimeout(this.#later);
     this.#later = setTimeout(() => this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
   }
@@ -207,11 +190,11 @@ class Loom implements Tended, TokenDesk {
   }
 
   look(element: HTMLElement): Looked | undefined {
-    return this.#path.look(element) ?? this.#children.look(element);
+    return this.#texts.look(element);
   }
 
   hold(node: string): void {
-    this.#children.hold(node);
+    this.#texts.children.hold(node);
   }
 
   mark(id: string, field: string): unknown {
@@ -246,26 +229,24 @@ class Loom implements Tended, TokenDesk {
   }
 
   enter(middle: boolean): boolean {
-    this.#showText();
-    return this.#path.focus(middle);
+    this.#texts.show();
+    return this.#texts.path.focus(middle);
   }
 
   #build(): void {
-    const { element } = this;
-    element.setAttribute("aria-label", "Loom");
-    element.style.setProperty("--acs-loom-height", `${this.host.option<number>("height") ?? 620}px`);
+    const { path, children, controls } = this.#texts;
     this.#live.setAttribute("role", "status");
-    this.#told.setAttribute("role", "status");
-    this.#told.hidden = true;
-    const side = make("div", "acs-loom-side");
-    side.append(this.#search.element, this.#tree.element);
-    const main = make("div", "acs-loom-main");
-    main.append(this.#path.element, this.#ask.element, this.#form.element, this.#children.element);
-    const body = make("div", "acs-loom-body");
-    body.append(side, main);
-    const top = make("div", "acs-loom-top");
-    top.append(toolbar(this.#keys, (command) => this.#act(command)), this.#controls.element);
-    element.append(top, this.#told, body, this.#facts.element, this.#sheet.element, this.#live, this.#tip.element);
+    layOut(this.element, this.host.option<number>("height") ?? 620, {
+      tools: toolbar(this.#keys, (command) => this.#act(command)),
+      controls: controls.element,
+      told: this.#told,
+      search: this.#search.element,
+      tree: this.#tree.element,
+      path: path.element,
+      boxes: [this.#ask.element, this.#form.element],
+      children: children.element,
+      below: [this.#facts.element, this.#sheet.element, this.#live, this.#tip.element],
+    });
   }
 
   #act(command: string): void {
@@ -312,7 +293,7 @@ class Loom implements Tended, TokenDesk {
     if (this.current !== null && this.placeOf(this.current) < 0) this.#reveal(this.current);
     this.#tree.go(this.current);
     if (had || (gone && document.activeElement === document.body && this.element.matches(":hover"))) this.#tree.focus();
-    this.#showText();
+    this.#texts.show();
   }
 
   #outline(): void {
@@ -325,26 +306,6 @@ class Loom implements Tended, TokenDesk {
     const root = hoisted(this.state);
     if (root !== null && !path.includes(root)) this.wish({ type: "Hoist", node: null });
     this.#outline();
-  }
-
-  #showText(): void {
-    this.#pace.stop();
-    this.#showPath();
-    this.#showChildren();
-  }
-
-  #showPath(): void {
-    const { state, current } = this;
-    this.#path.show(state, current === null ? [] : pathTo(state, current));
-    this.#facts.update(state, this.host.at, current, this.file);
-  }
-
-  #showChildren(): void {
-    this.#children.show(this.state, this.current);
-  }
-
-  #brush(node: NodeState): Brush {
-    return { ...this.#choices.current, asked: askedOf(this.state, node), whatif: null };
   }
 
   /** Whether somebody writes in a box of the window. */
