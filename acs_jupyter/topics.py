@@ -141,7 +141,7 @@ A loom is a tree of continuations, kept as it grows. As a cell's last line it is
     loom
 
 In the window, arrows or hjkl move, 1 to 9 grow that many, g grows with other parameters, e edits (a sibling; the
-original stays), s splits at a token, m merges, Del deletes, u and r undo and redo, / searches, o hoists, ? shows all keys.
+original stays), s splits at a token, m merges, Del deletes, u and r undo and redo, / searches, o hoists, ? shows all.
 loom.show(keys={"delete": "d"}) changes keys. Keys count only while the focus is in it; Tab leaves it.
 
     loom.keep("story.loom")            every change is appended; Loom.open goes on; Loom.load reads other files
