@@ -37,12 +37,23 @@ class Client(Connection):
     """
 
     def _set_up(self) -> None:
-        self._http = made(httpx.Client, self._options())
-        self.jobs = Jobs(self)
+        self._transport = made(httpx.Client, self._options())
+        self._jobs = Jobs(self)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Completion jobs of this client."""
+        self._own((self._transport, self._jobs))
+        return self._jobs
+
+    @property
+    def _http(self) -> httpx.Client:
+        self._own((self._transport, self._jobs))
+        return self._transport
 
     @property
     def _closed(self) -> bool:
-        return self._http.is_closed
+        return self._transport.is_closed
 
     def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
@@ -108,8 +119,10 @@ class Client(Connection):
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
         self._check_open()
-        self.reserve(exchange)
+        opened = False
         try:
+            self.reserve(exchange)
+            opened = True
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 for events in self._attempt(exchange):
@@ -118,8 +131,11 @@ class Client(Connection):
                 if exchange.delay is not None:
                     time.sleep(exchange.delay)
         finally:
-            _told(sink, exchange.stop())
-            self.settle(exchange)
+            try:
+                if opened:
+                    _told(sink, exchange.stop())
+            finally:
+                self.settle(exchange)
 
     def _attempt(self, exchange: Exchange) -> Iterator[list[AnyEvent]]:
         try:
@@ -155,12 +171,23 @@ class AsyncClient(Connection):
     """The asynchronous twin of :class:`Client`; the same parameters, the same names."""
 
     def _set_up(self) -> None:
-        self._http = made(httpx.AsyncClient, self._options())
-        self.jobs = AsyncJobs(self)
+        self._transport = made(httpx.AsyncClient, self._options())
+        self._jobs = AsyncJobs(self)
+
+    @property
+    def jobs(self) -> AsyncJobs:
+        """Completion jobs of this client."""
+        self._own((self._transport, self._jobs))
+        return self._jobs
+
+    @property
+    def _http(self) -> httpx.AsyncClient:
+        self._own((self._transport, self._jobs))
+        return self._transport
 
     @property
     def _closed(self) -> bool:
-        return self._http.is_closed
+        return self._transport.is_closed
 
     async def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
@@ -223,8 +250,10 @@ class AsyncClient(Connection):
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
         self._check_open()
-        self.reserve(exchange)
+        opened = False
         try:
+            await self.reserve_aside(exchange)
+            opened = True
             yield _told(sink, exchange.open())
             while not exchange.closed:
                 async with contextlib.aclosing(self._attempt(exchange)) as attempt:
@@ -234,8 +263,11 @@ class AsyncClient(Connection):
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)
         finally:
-            _told(sink, exchange.stop())
-            self.settle(exchange)
+            try:
+                if opened:
+                    _told(sink, exchange.stop())
+            finally:
+                self.settle(exchange)
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         try:

@@ -39,7 +39,7 @@ class Grower:
         self.session = session
         self.ended: Callable[[], None] = lambda: None
         self._pump = pump
-        self._cell = place.cell.get()  # a branch is booked under the cell that it grew from
+        self._here = place.Here()  # a branch belongs to the cell that it grew from, and to its limits
         self._handles: dict[str, Handle] = {}
         self._lock = threading.Lock()
 
@@ -75,7 +75,7 @@ class Grower:
         pump = self._pump()
         fields = streamed_if_possible({**request_fields(made.request), "prompt": prompt})
         request = pump.client.request(**fields)
-        with self._lock, place.at(self._cell):
+        with self._lock, self._here.again():
             handle = pump.start(request, self.session, parents=made.parents, origin=origin)
             self._handles[handle.run] = handle
         handle.detach(lambda one: self._over(one, tell))
@@ -91,7 +91,7 @@ class Grower:
     def _score(self, prompts: list[str], like: dict[str, Any], then: Callable[[Handle], None]) -> None:
         """Ask how the server reads texts. The answer stands in a session of its own: it is no continuation."""
         pump = self._pump()
-        with place.at(self._cell):
+        with self._here.again():
             pump.start(pump.client.request(**scoring_fields(prompts, like)), Session()).detach(then)
 
     # -- by token ids -----------------------------------------------------------------------------

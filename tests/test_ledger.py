@@ -178,7 +178,7 @@ def test_a_month_begins_anew_on_the_1st_utc(tmp_path: Path) -> None:
     book = Ledger(Store(str(tmp_path / "l.sqlite3")), clock=clock)
     ticket = hold(book, 100)
     book.set_month_limit(1, 100)
-    book.exhaust(1)
+    book.exhaust(1, "2026-11")
     with pytest.raises(errors.BudgetRefused):
         hold(book, 1)
     clock.now += 120
@@ -201,7 +201,7 @@ def test_a_month_begins_anew_on_the_1st_utc(tmp_path: Path) -> None:
 
 def test_a_servers_no_is_believed_until_told_otherwise(book: Ledger) -> None:
     hold(book, 1)
-    book.exhaust(1)
+    book.exhaust(1, "2026-11")
     with pytest.raises(
         errors.BudgetRefused, match=r"server said .* acs-bm-0123abcd for 2026-11 is used up"
     ) as no:
@@ -460,7 +460,7 @@ def test_a_pid_that_is_used_again_is_not_taken_for_the_old_process(book: Ledger)
     assert [one.words for one in resolve.holds(book)] == ["held (process gone)"]
     with book.store.writing() as db:
         db.execute("UPDATE processes SET machine = 'another'")
-    assert [one.words for one in resolve.holds(book)] == ["held (on another machine)"]
+    assert [one.words for one in resolve.holds(book)] == ["held (process out of sight)"]
     assert resolve.resolve(book) == []
 
 

@@ -29,9 +29,10 @@ Owns the process-wide book. It must not know clients, HTTP, IPython or widgets.
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING
 
+from ..forking import Lock
+from ..patience import Busy, is_hurried
 from ..secret import Secret
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .meter import KeyMeter
 
 _open: dict[str, Ledger] = {}
-_opening = threading.Lock()
+_opening = Lock()
 
 
 def ledger() -> Ledger:
@@ -48,6 +49,11 @@ def ledger() -> Ledger:
     from .place import setting  # noqa: PLC0415
 
     where = setting()
+    known = _open.get(where)
+    if known is not None:
+        return known
+    if is_hurried():
+        raise Busy  # opening may wait for others who open it
     with _opening:
         if where not in _open:
             _open[where] = Ledger.at(where)
