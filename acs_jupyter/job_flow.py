@@ -324,7 +324,7 @@ class Outcome(Flow):
     def _is_outcome(self, state: str, refusal: ApiError) -> bool:
         if state in WAITING | SUCCEEDED:
             return False
-        if state in FAILED and self._ours:
+        if state in FAILED and (self._ours or refusal.status in SURE):
             return True
         # A state nobody knows, or a refusal that looks like a proxy's: it counts once it has stayed the same.
         mark = (refusal.status, refusal.code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -321,15 +320,16 @@ def test_a_broken_answer_is_asked_for_again(api: Sync, faults: list[list[Step]],
     [
         ([refusal("job_cancelled", "409 Conflict")], errors.JobCancelled, "job_cancelled"),
         ([refusal("nope", "409 Conflict")], errors.JobCancelled, "nope"),
-        ([whole(b"", "409 Conflict")], errors.JobCancelled, "job_cancelled"),
+        ([whole(b"", "409 Conflict"), job("cancelled")], errors.JobCancelled, "job_cancelled"),
         ([refusal("job_expired", "410 Gone")], errors.JobExpired, "job_expired"),
-        ([whole(b"gone", "410 Gone", "text/plain")], errors.JobExpired, "job_expired"),
+        ([whole(b"gone", "410 Gone", "text/plain"), job("expired")], errors.JobExpired, "job_expired"),
         ([refusal("job_not_found", "404 Not Found")], errors.JobNotFound, "job_not_found"),
         ([refusal("whatever", "503 Unavailable"), job("interrupted")], errors.JobInterrupted, "whatever"),
         ([refusal("internal_error", "503 Unavailable", Retry_After="0"), job("interrupted"),
           refusal("lost", "503 Unavailable"), job("interrupted")], errors.JobInterrupted, "lost"),
         ([refusal("invalid_api_key", "401 Unauthorized")], errors.Unauthorized, "invalid_api_key"),
-        ([refusal("vllm_invalid_request", "400 Bad Request")], errors.EngineRefused, "vllm_invalid_request"),
+        ([refusal("vllm_invalid_request", "400 Bad Request"), job("failed")], errors.EngineRefused,
+         "vllm_invalid_request"),
         ([whole({"error": {"code": "vllm_oom", "message": "m"}})], errors.EngineOutOfMemory, "vllm_oom"),
     ],
 )  # fmt: skip
@@ -509,38 +509,6 @@ def test_metadata_is_read_with_tolerance() -> None:
     assert decode_job(b"{}", "known") == Job(id="known")
 
 
-class Meter:
-    def __init__(self) -> None:
-        self.log: list[Any] = []
-
-    def reserve(self, request: Any, run: str) -> Any:
-        self.log.append(("reserve", run[:5]))
-        return "ticket"
-
-    def settle(self, ticket: Any, prompt_tokens: int, completion_tokens: int, source: str) -> None:
-        self.log.append(("settle", prompt_tokens, completion_tokens, source))
-
-    def release(self, ticket: Any) -> None:
-        self.log.append(("release",))
-
-
-def test_the_budget_is_held_until_the_outcome(api: Sync) -> None:
-    held = ("reserve", "acsj1")
-    cases: list[tuple[list[list[Step]], list[Any]]] = [
-        ([NEW, PENDING, completion()], [held, ("settle", 3, 1, "usage")]),
-        ([NEW, refusal("vllm_oom", "502 Bad Gateway"), job("failed")], [held, ("release",)]),
-        ([NEW, refusal("x", "503 Unavailable"), job("interrupted")], [held]),
-        ([NEW, refusal("invalid_api_key", "401 Unauthorized")], [held]),
-        ([refusal("idempotency_conflict", "409 Conflict")], [held, ("release",)]),
-        ([job("succeeded"), completion()], [held, ("release",)]),  # found: paid for when it was submitted
-    ]
-    for answers, expected in cases:
-        meter = Meter()
-        with Player(answers) as server, contextlib.suppress(errors.ApiError):
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": meter})
-        assert meter.log == expected
-
-
 def test_cancelling_the_waiting_task_cancels_no_job() -> None:
     async def go(base: str) -> None:
         async with AsyncClient(base, KEY) as c:
@@ -614,60 +582,3 @@ def test_waiting_over_a_restart_of_the_server(tmp_path: Any) -> None:
                 client.jobs.wait(slow, 20)
             assert client.jobs.get(slow).usage_pending is True
     assert caught.value.job_id == slow.id
-
-
-# -- the hold of a submission whose answer was lost ------------------------------------------------
-
-
-class Holds:
-    """Writes down what becomes of holds."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def reserve(self, request: Any, run: str) -> int:
-        self.calls.append("reserve")
-        return len(self.calls)
-
-    def settle(self, ticket: Any, prompt: int, completion: int, source: str) -> None:
-        self.calls.append(f"settle {ticket} {prompt} {completion} {source}")
-
-    def release(self, ticket: Any) -> None:
-        self.calls.append(f"release {ticket}")
-
-
-GATEWAY = whole(b"<html>bad gateway</html>", "502 Bad Gateway", "text/html")
-
-
-@pytest.mark.parametrize(
-    "lost", [[CLOSE], GATEWAY, whole(b"{", "202 Accepted")], ids=["cut", "gateway", "broken"]
-)
-def test_a_job_whose_answer_was_lost_keeps_its_hold(api: Sync, lost: list[Step]) -> None:
-    meter = Holds()
-    with Player([lost, job(), completion()]) as server:
-        api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": meter})
-    assert meter.calls == ["reserve", "settle 1 3 1 usage"]
-
-
-def test_a_lost_submission_keeps_its_hold_until_it_is_found() -> None:
-    meter = Holds()
-    with (
-        Player([[CLOSE], job(), completion()]) as server,
-        Client(server.base, KEY, meter=meter, retries=0) as client,
-    ):
-        with pytest.raises(errors.ConnectionFailed):
-            client.jobs.submit("Hi", **ASK)
-        assert meter.calls == ["reserve"]
-        client.jobs.wait(client.jobs.submit("Hi", **ASK))
-    assert meter.calls == ["reserve", "settle 1 3 1 usage"]
-
-
-def test_a_job_that_was_there_and_one_that_was_refused_hold_nothing(api: Sync) -> None:
-    meter = Holds()
-    with Player([job()]) as server:
-        api(server.base, ("submit", "Hi", ASK), client={"meter": meter})
-    with Player([refusal("invalid_request", "400 Bad Request")]) as server, pytest.raises(errors.BadRequest):
-        api(server.base, ("submit", "Hi", ASK), client={"meter": meter})
-    with pytest.raises(errors.ConnectionFailed):
-        api("http://127.0.0.1:9", ("submit", "Hi", ASK), client={"meter": meter, "retries": 1})
-    assert meter.calls == ["reserve", "release 1", "reserve", "release 3", "reserve", "release 5"]
