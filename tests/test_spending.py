@@ -72,8 +72,12 @@ def test_a_request_without_usage_is_counted_at_the_most_it_can_be(
 
 def test_a_prompt_of_a_batch_that_nobody_counted_is_bounded() -> None:
     answer = stream(frame("yes", usage=counted(2, 5)), end=False)
-    with Player([answer]) as server, Client(server.base, KEY, model="m", retries=0) as client:
-        pytest.raises(errors.Interrupted, client.complete, ["Hi", "a long one"], max_tokens=40)
+    with (
+        Player([answer]) as server,
+        Client(server.base, KEY, model="m", retries=0) as client,
+        pytest.raises(errors.Interrupted),
+    ):
+        client.complete(["Hi", "a long one"], max_tokens=40)
     assert booked() == [(2 + 11, 45, "estimate")]
 
 
