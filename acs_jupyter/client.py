@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator
-from typing import Unpack
+from typing import Any, Unpack
 
 import httpx
 
@@ -20,6 +20,7 @@ from .events import AnyEvent
 from .exchange import Exchange
 from .jobs import AsyncJobs, Jobs
 from .parting import part, part_async
+from .resending import Sending
 from .session import Session
 from .streams import AsyncStream, Stream, result_of
 from .wire import Fields, Model, ModelStatus, Prompt
@@ -139,7 +140,7 @@ class Client(Connection):
 
     def _attempt(self, exchange: Exchange) -> Iterator[list[AnyEvent]]:
         try:
-            with self._http.stream(**self._call(exchange)) as response:
+            with contextlib.closing(self._open(self._call(exchange))) as response:
                 yield exchange.head(response.status_code, response.headers)
                 pieces = response.iter_bytes()
                 for data in pieces:
@@ -155,6 +156,17 @@ class Client(Connection):
             yield exchange.unreachable(self._reason(error))
         except LOST as error:
             yield exchange.lost(self._reason(error))
+
+    def _open(self, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
+        """Send a request; once more, on a new connection, when it is certain that nobody has read it."""
+        sending = Sending()
+        request = self._http.build_request(**call, extensions={"trace": sending.saw})
+        try:
+            return self._http.send(request, stream=True)
+        except LOST as problem:
+            if not (again and sending.never_read(problem)):
+                raise
+        return self._open(call, again=False)
 
     def close(self) -> None:
         """Close all connections."""
@@ -271,7 +283,7 @@ class AsyncClient(Connection):
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         try:
-            async with self._http.stream(**self._call(exchange)) as response:
+            async with contextlib.aclosing(await self._open(self._call(exchange))) as response:
                 yield exchange.head(response.status_code, response.headers)
                 pieces = response.aiter_bytes()
                 async for data in pieces:
@@ -287,6 +299,17 @@ class AsyncClient(Connection):
             yield exchange.unreachable(self._reason(error))
         except LOST as error:
             yield exchange.lost(self._reason(error))
+
+    async def _open(self, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
+        """See :meth:`Client._open`."""
+        sending = Sending()
+        request = self._http.build_request(**call, extensions={"trace": sending.saw_async})
+        try:
+            return await self._http.send(request, stream=True)
+        except LOST as problem:
+            if not (again and sending.never_read(problem)):
+                raise
+        return await self._open(call, again=False)
 
     async def close(self) -> None:
         """Close all connections."""

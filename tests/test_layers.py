@@ -27,6 +27,7 @@ FLOORS = [
         "forking",
         "patience",
         "interrupts",
+        "resending",
     },
     {"folder", "parting", "plain", "answer_form", "metering"},
     {"checks", "failures", "events", "intents", "template", "boundary", "matrix_reader", "distribution"},
@@ -235,7 +236,7 @@ def test_rooms_import_only_from_floors_below() -> None:
 
 
 def test_server_and_client_meet_only_in_the_vocabulary() -> None:
-    meeting = {".wire", ".errors", ".checks", "._version", ".sse", ".processes"}
+    meeting = {".wire", ".errors", ".checks", "._version", ".sse", ".processes", ".resending"}
     for module in MODULES:
         if module.startswith("local/"):
             outward = {
