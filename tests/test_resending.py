@@ -14,6 +14,7 @@ import pytest
 from acs_jupyter import AsyncClient, Client, errors
 from acs_jupyter.ledger import ledger, report
 from tests.support.player import CLOSE, Player, whole
+from tests.support.sockets import take
 
 KEY = "acs-bm-0123abcd-do-not-show-me-anywhere"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
@@ -53,7 +54,7 @@ class Resetting:
         body = json.dumps(ANSWER).encode()
         top = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         if not self._first:
-            connection.recv(65536)
+            take(connection)
             self.met += 1
             connection.sendall(top.encode() + body)
         if connection.recv(65536):

@@ -26,6 +26,7 @@ from acs_jupyter.rollouts.flow import End, Flow, Limits
 from tests.support.desks import until
 from tests.support.player import DONE, Player, frames, stream, whole
 from tests.support.servers import environment
+from tests.support.sockets import take
 
 KEY = "acs-bm-0123abcd-do-not-show-me-anywhere"
 OTHER = "acs-bm-4567cdef-do-not-show-me-anywhere"
@@ -159,24 +160,11 @@ class Closing:
         with connection:
             models = self._one(connection)
             if self._reads_first and not models and self.read < self._reads_first:
-                self._take(connection)  # it has read the next one, and goes away
+                take(connection)  # it has read the next one, and goes away
                 self.read += 1
 
-    def _take(self, connection: socket.socket) -> bytes:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            got = connection.recv(65536)
-            if not got:
-                return b""
-            data += got
-        first, _, body = data.partition(b"\r\n\r\n")
-        length = int(first.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-        while len(body) < length:
-            body += connection.recv(65536)
-        return first
-
     def _one(self, connection: socket.socket) -> bool:
-        asked = self._take(connection)
+        asked = take(connection)
         if not asked:
             return True
         models = b"/models" in asked
