@@ -83,9 +83,10 @@ the server reports. One file for all kernels of this machine; the key is not in 
 %acs budget                        this key: spent, held, left; a frame over all keys, by month, model, notebook, cell
 %acs budget --limit 3m             tokens a month (UTC) for the key in use; none takes the limit away
 %acs budget --limit 200k --session of this kernel's session
-%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key
-%acs budget settle                 end what is held by processes that are gone, as an estimate: the prompt and what was
-                                   seen of the text; --as held counts all that was held, --as nothing nothing
+%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key; --overwrite replaces a file
+%acs budget settle                 end what is held by processes that are gone, at all that was held; --as estimate
+                                   counts the prompt and what was seen of the text, --as nothing nothing
+%acs budget settle --elsewhere     also what is held out of sight: by another machine or container, or before a restart
 %acs budget --reset                the server has raised a budget that it had called used up
 
 Over a limit a request is refused before it is sent. %%acs --budget N limits one cell. In Python:
