@@ -79,7 +79,9 @@ def begin() -> Iterator[Begin]:
 
 
 def test_a_branch_is_one_more_run_in_the_same_session(begin: Begin, scripted_server: Running) -> None:
-    with place.at("[7]"):
+    here = place.Here()
+    here.cell = "[7]"
+    with here.again():
         _, view, got = begin(scripted_server, TWELVE, max_tokens=20, seed=3, temperature=0.8)
     node, before = got.session.runs[got.run].nodes[0], got.text
     other = next(a.text for a in got.tokens[4].alternatives if a.text != got.tokens[4].text)
