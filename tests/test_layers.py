@@ -45,7 +45,14 @@ FLOORS = [
     {"spending"},
     {"ledger.meter", "ledger.report", "ledger.resolve"},
     {"budget_words"},
-    {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words", "widgets.bundle"},
+    {
+        "widgets.inbox",
+        "widgets.packing",
+        "widgets.outward",
+        "widgets.reading",
+        "widgets.words",
+        "widgets.bundle",
+    },
     {"widgets.tinted", "widgets.roads"},
     {
         "form",
