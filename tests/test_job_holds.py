@@ -10,8 +10,8 @@ import pytest
 
 from acs_jupyter import Client, errors
 from acs_jupyter.ledger import ledger, report, resolve
+from tests.support.job_answers import ASK, KEY, LAST, NEW, PENDING, Async, Sync, completion, job, refusal
 from tests.support.player import CLOSE, Player, Step, whole
-from tests.test_jobs import ASK, KEY, LAST, NEW, PENDING, Async, Sync, completion, job, refusal
 
 
 @pytest.fixture(params=[Sync, Async], ids=["sync", "async"])
