@@ -123,8 +123,9 @@ class Client(Connection):
         opened = False
         try:
             self.reserve(exchange)
+            begun = _told(sink, exchange.open())
             opened = True
-            yield _told(sink, exchange.open())
+            yield begun
             while not exchange.closed:
                 for events in self._attempt(exchange):
                     self._watch(exchange)
@@ -265,8 +266,9 @@ class AsyncClient(Connection):
         opened = False
         try:
             await self.reserve_aside(exchange)
+            begun = _told(sink, exchange.open())
             opened = True
-            yield _told(sink, exchange.open())
+            yield begun
             while not exchange.closed:
                 async with contextlib.aclosing(self._attempt(exchange)) as attempt:
                     async for events in attempt:

@@ -13,7 +13,7 @@ import pytest
 from acs_jupyter import AsyncClient, Client, Rollout, rollout, rollout_async
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.local.desk import Limits
-from tests.support.desks import OWN, Counter, counter
+from tests.support.desks import OWN, counter
 from tests.support.player import DONE, Player, frames, stream, whole
 from tests.support.rollout_kill import survive
 
@@ -293,17 +293,6 @@ def test_models_are_asked_in_turn_and_each_has_its_limit() -> None:
     assert made.stats.done == 16
     assert "b" in order[:4]
     assert order[:6].count("b") <= 2
-
-
-def test_a_batch_gives_the_same_answers_in_fewer_requests(served: Counter, desk_client: Client) -> None:
-    alone = run(desk_client, logprobs=1).frame()
-    count = len(served.quiet())
-    together = run(desk_client, logprobs=1, into="batch.db", batch=8).frame()
-    assert len(served.quiet()) - count == 3
-    same = ["text", "finish_reason", "prompt_tokens", "completion_tokens", "logprob", "item"]
-    pd.testing.assert_frame_equal(together[same], alone[same])
-    greedy = [run(desk_client, temperature=0, into=f"{b}.db", batch=b).frame()[same] for b in (1, 7)]
-    pd.testing.assert_frame_equal(*greedy)
 
 
 def test_a_batch_with_one_bad_prompt_is_sent_one_by_one(tmp_path: Path) -> None:

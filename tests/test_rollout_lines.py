@@ -57,7 +57,7 @@ def test_lines_are_used_again_and_say_batch() -> None:
     assert len(asked) == 9
     assert {request.headers["x-acs-workload"] for request in asked} == {"batch"}
     assert {request.headers["authorization"] for request in asked} == {"Bearer k"}
-    assert len({request.connection for request in asked}) == 2
+    assert len({request.connection for request in asked}) <= 2  # one, when each answer is there at once
     assert all(request.json["stream"] is True for request in asked)  # type: ignore[index]
 
 

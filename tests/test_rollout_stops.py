@@ -10,6 +10,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from acs_jupyter import Client, Rollout, rollout, rollout_async
@@ -195,3 +196,17 @@ def test_a_meter_is_asked_for_each_request_and_its_no_is_waited_out(client: Clie
     assert "Nothing is left" in made.reason
     meter.left = 100
     assert run(client).stats.done == 20
+
+
+# Counted by the server
+
+
+def test_a_batch_gives_the_same_answers_in_fewer_requests(served: Counter, desk_client: Client) -> None:
+    alone = run(desk_client, logprobs=1).frame()
+    count = len(served.quiet())
+    together = run(desk_client, logprobs=1, into="batch.db", batch=8).frame()
+    assert len(served.quiet()) - count == 3
+    same = ["text", "finish_reason", "prompt_tokens", "completion_tokens", "logprob", "item"]
+    pd.testing.assert_frame_equal(together[same], alone[same])
+    greedy = [run(desk_client, temperature=0, into=f"{b}.db", batch=b).frame()[same] for b in (1, 7)]
+    pd.testing.assert_frame_equal(*greedy)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _open: dict[str, Ledger] = {}
 _opening = Lock()
+_NAMES = ("ACS_LEDGER", "XDG_DATA_HOME", "HOME")
+_known: dict[tuple[str | None, ...], Ledger] = {}
+"""The same by what names the file: finding a folder takes longer than a commit."""
 
 
 def ledger() -> Ledger:
@@ -48,15 +51,17 @@ def ledger() -> Ledger:
     from .book import Ledger  # noqa: PLC0415  # sqlite3 loads with the first request
     from .place import setting  # noqa: PLC0415
 
+    named = tuple(map(os.environ.get, _NAMES))
+    found = _known.get(named)
+    if found is not None:
+        return found
     where = setting()
-    known = _open.get(where)
-    if known is not None:
-        return known
     if is_hurried():
         raise Busy  # opening may wait for others who open it
     with _opening:
         if where not in _open:
             _open[where] = Ledger.at(where)
+        _known[named] = _open[where]
         return _open[where]
 
 
@@ -76,5 +81,6 @@ def of_environment() -> KeyMeter | None:
 
 def close() -> None:
     """Close every file this process has open; the next use opens them again."""
+    _known.clear()
     while _open:
         _open.popitem()[1].close()

@@ -41,6 +41,8 @@ class Store:
     def __init__(self, where: str, synchronous: str = "NORMAL") -> None:
         self.where = where
         self._synchronous = synchronous
+        self._hurried = False
+        """Whether the connection waits for nobody now."""
         self.quiet = threading.RLock()
         """Held while the connection is used."""
         self._db: sqlite3.Connection | None = self._opened()
@@ -101,18 +103,15 @@ class Store:
                 if hurried:
                     raise Busy
                 self._db = self._opened()
-            if not hurried:
-                yield self._db
-                return
-            self._db.execute("PRAGMA busy_timeout = 0")
-            try:
-                yield self._db
-            finally:
-                self._db.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
+            if hurried is not self._hurried:
+                self._hurried = hurried
+                self._db.execute(f"PRAGMA busy_timeout = {0 if hurried else round(BUSY_SECONDS * 1000)}")
+            yield self._db
         finally:
             self.quiet.release()
 
     def _opened(self) -> sqlite3.Connection:
+        self._hurried = False
         if self.where != MEMORY:
             _prepare(Path(self.where))
         try:

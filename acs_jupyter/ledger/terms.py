@@ -10,6 +10,7 @@ from calendar import monthrange
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from ..wire import MAX_OUTPUT_WORK, CompletionRequest
 
@@ -58,12 +59,17 @@ def guessed_prompt(worst: Worst) -> int:
 
 def month_of(at: float) -> str:
     """The UTC month of a time in seconds since the epoch, as ``2026-01``."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m")
+    return day_of(at)[:7]
 
 
 def day_of(at: float) -> str:
     """The UTC day of a time in seconds since the epoch, as ``2026-01-31``."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+    return _day(int(at // 86_400))
+
+
+@lru_cache(maxsize=8)
+def _day(number: int) -> str:
+    return datetime.fromtimestamp(number * 86_400, UTC).strftime("%Y-%m-%d")
 
 
 def month_span(month: str) -> tuple[float, float]:
