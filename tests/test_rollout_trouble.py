@@ -77,6 +77,7 @@ def test_a_file_that_others_have_is_waited_for(
         assert len(server.requests) == len(WORDS)  # no answer was lost, nothing was asked twice
     assert (made.outcome, made.stats.done, made.stats.failed) == ("done", 12, 0)
     assert made.stats.tokens == 12 * 5
+    assert set(made.frame().attempts) == {1}
     told = capfd.readouterr().err
     assert told.count("Waiting:") == 1
     assert "locked" in told

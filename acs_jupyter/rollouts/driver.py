@@ -284,7 +284,7 @@ class Driver:
     def _put_off(self, attempt: Attempt) -> None:
         """It is in the journal as sent, and was not."""
         self._unsent(attempt)
-        self._ended += [Ended(row.number, PENDING, time.time()) for row in attempt.rows]
+        self._ended += [Ended(row.number, PENDING, time.time(), unsent=True) for row in attempt.rows]
 
     def _unsent(self, attempt: Attempt) -> None:
         self._dispatch.give_back(attempt)

@@ -60,7 +60,10 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended: the row's new state, what it cost, and the packed result (``None`` when it goes on)."""
+    """How an attempt ended: the row's new state, what it cost, and the packed result (``None`` when it goes on).
+
+    ``unsent``: it was written down as sent and was not; then it was no attempt.
+    """
 
     number: int
     state: int
@@ -70,6 +73,7 @@ class Ended:
     code: str | None = None
     cached: bool = False
     data: bytes | None = None
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +158,18 @@ class Journal:
         with self._writing() as db:
             db.executemany(
                 "UPDATE requests SET state=?, ended_at=?, prompt_tokens=prompt_tokens+?,"
-                " completion_tokens=completion_tokens+?, code=?, cached=?, hold=0 WHERE number=?",
+                " completion_tokens=completion_tokens+?, code=?, cached=?, attempts=attempts-?, hold=0 WHERE number=?",
                 [
-                    (e.state, e.at, e.prompt_tokens, e.completion_tokens, e.code, e.cached, e.number)
+                    (
+                        e.state,
+                        e.at,
+                        e.prompt_tokens,
+                        e.completion_tokens,
+                        e.code,
+                        e.cached,
+                        e.unsent,
+                        e.number,
+                    )
                     for e in ended
                 ],
             )
