@@ -19,6 +19,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .budget_view import BudgetMeter
     from .client import AsyncClient, Client
+    from .compare import Compare
     from .completion import Choice, Completion, Token
     from .differences import Difference, difference
     from .distribution import Distribution, Distributions
@@ -39,6 +40,7 @@ _HOMES = {
     "BudgetMeter": "budget_view",
     "Choice": "completion",
     "Client": "client",
+    "Compare": "compare",
     "Completion": "completion",
     "Difference": "differences",
     "Distribution": "distribution",
@@ -70,6 +72,7 @@ __all__ = [
     "BudgetMeter",
     "Choice",
     "Client",
+    "Compare",
     "Completion",
     "Difference",
     "Distribution",

@@ -25,7 +25,7 @@ FLOORS = [
         "vocabulary",
         "transactions",
     },
-    {"folder", "parting", "plain", "answer_form"},
+    {"folder", "parting", "plain", "answer_form", "lanes"},
     {"checks", "failures", "events", "intents", "template", "boundary", "matrix_reader", "distribution"},
     {"tree", "lenient", "settings", "retrying"},
     {"arrangement"},
@@ -67,7 +67,7 @@ FLOORS = [
     {"budget_view"},
     {"job_holds"},
     {"jobs", "widgets.job_table", "job_handle"},
-    {"client", "widgets.live", "widgets.workbench", "widgets.inspector"},
+    {"client", "widgets.live", "widgets.compare", "widgets.workbench", "widgets.inspector"},
     {"pump", "replay", "job_watch", "widgets.jobs", "scoring", "exact_ids", "budget_command"},
     {"growing", "inspector", "surgery"},
     {
@@ -96,8 +96,9 @@ FLOORS = [
     {"rollouts.handle"},
     {"rollouts.run"},
     {"notebook"},
+    {"aside", "comparing", "widgets.lanes"},
     {"display", "job_command", "workbench"},
-    {"job_display"},
+    {"job_display", "compare"},
     {"job_board", "job_cell"},
     {"magics"},
 ]
