@@ -1,11 +1,7 @@
 """How texts are scored: which requests to send, and what their answers mean.
 
-Owns batches, windows over long texts and the seam between a context and its continuation, as steps: each yields the
-requests it needs and is sent their completions (or errors). It must not know clients or sockets; drivers are in
-``score_steps.py``.
-
-A text longer than the model's context is read in windows, one after the other. Each begins at a token of the one before
-it, and its tokens count from the first edge on that both windows share and that has ``context`` tokens in front.
+Owns batches and the walk over a text that is too long, as steps: each yields the requests it needs and is sent their
+completions (or errors). It must not know clients or sockets; drivers are in ``scoring.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +12,8 @@ from typing import Any, TypeVar
 from .completion import MINUS_INFINITY, Alternative, Completion
 from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
 from .events import Scored
-from .score_values import Continuation, Score, ScoredToken
+from .score_values import Score, ScoredToken
+from .score_windows import Placed, cut_over, joined, next_begin, placed, shared_edge
 from .wire import Usage
 
 Prompt = str | list[int]
@@ -29,8 +26,6 @@ BATCH = 64
 """Texts a request."""
 _CHARS_A_TOKEN = 3
 _SMALLEST = 64
-_SLACK = 8
-"""Tokens that a window goes further back than its context, so that an edge of both is found."""
 
 
 def score_steps(
@@ -49,42 +44,10 @@ def score_steps(
         if isinstance(result, ContextLengthExceeded):
             apart += group
             continue
-        scores.update(zip(group, _scores(result, [texts[i] for i in group], top), strict=True))
+        scores.update(zip(group, scores_of(result, [texts[i] for i in group], top), strict=True))
     for i in sorted(apart):
         scores[i] = yield from _walk(texts[i], top, limit, context, fields)
     return [scores[i] for i in range(len(texts))]
-
-
-def continuation_steps(
-    pairs: Sequence[tuple[str, str]], *, seam: str = "nearest", **options: Any
-) -> Steps[list[Continuation]]:
-    """Log-probabilities of continuations, given their contexts: (context, continuation) pairs."""
-    if seam not in ("nearest", "refuse"):
-        raise InvalidRequest(f"seam={seam!r} must be 'nearest' or 'refuse'.")
-    for context, text in pairs:
-        if not text:
-            raise InvalidRequest("A continuation is empty: it has nothing to score.")
-        if not isinstance(context, str) or not isinstance(text, str):
-            raise InvalidRequest("Context and continuation must be texts.")
-    scores = yield from score_steps([context + text for context, text in pairs], **options)
-    return [_continuation(*pair, score, seam) for pair, score in zip(pairs, scores, strict=True)]
-
-
-def _continuation(context: str, text: str, score: Score, seam: str) -> Continuation:
-    edge = len(context)
-    counted = [token for token in score.tokens if token.end > edge]
-    spanning = next((token for token in counted if token.start < edge), None)
-    if spanning is not None and seam == "refuse":
-        raise InvalidRequest(
-            f"The token {spanning.text!r} spans the seam between context and continuation. "
-            "Move the seam (a space belongs to the word behind it), or say seam='nearest'."
-        )
-    if counted and counted[0].logprob is None:
-        raise InvalidRequest("The continuation's first token has nothing in front of it: give a context.")
-    return Continuation(
-        context, text, counted, score.model, "clean" if spanning is None else "nearest", score.usage,
-        None if spanning is None else spanning.text,
-    )  # fmt: skip
 
 
 def check(texts: Sequence[Prompt], top: int, batch: int) -> None:
@@ -125,7 +88,8 @@ def _fields(prompts: list[Prompt], top: int, fields: Fields) -> Fields:
     }
 
 
-def _scores(result: Result, texts: list[Prompt], top: int) -> list[Score]:
+def scores_of(result: Result, texts: Sequence[Prompt], top: int) -> list[Score]:
+    """The scores of the texts of one request; raises its error if it has one."""
     if isinstance(result, AcsError):
         raise result
     session, request_id = result.session, result.request_id
@@ -199,7 +163,7 @@ def _walk(text: Prompt, top: int, limit: int | None, context: int | None, fields
     if not 0 <= shared < known:
         raise InvalidRequest(f"context={shared} must be from 0 on and below the {known} tokens that fit.")
     size = known if isinstance(text, list) else known * _CHARS_A_TOKEN
-    placed: list[tuple[int, ScoredToken]] = []
+    so_far: Placed = []
     parts: list[Score] = []
     edges: list[int] = []
     begin = 0
@@ -209,53 +173,16 @@ def _walk(text: Prompt, top: int, limit: int | None, context: int | None, fields
         if isinstance(result, ContextLengthExceeded) and size > _SMALLEST:
             size = size * 3 // 4
             continue
-        [part] = _scores(result, [piece], top)
-        fresh = _placed(part, begin, by_token=isinstance(text, list))
+        [part] = scores_of(result, [piece], top)
+        fresh = placed(part, begin, by_token=isinstance(text, list))
         if parts:
-            cut = _shared_edge(placed, fresh, shared)
+            cut = shared_edge(so_far, fresh, shared)
             edges.append(cut)
-            placed = [each for each in placed if each[0] < cut] + [each for each in fresh if each[0] >= cut]
+            so_far = cut_over(so_far, fresh, cut)
         else:
-            placed = fresh
+            so_far = fresh
         parts.append(part)
         if begin + size >= len(text):
             break
-        begin = _next(placed, begin, shared)
-    return _one(parts, [token for _, token in placed], edges)
-
-
-def _placed(part: Score, begin: int, *, by_token: bool) -> list[tuple[int, ScoredToken]]:
-    return [(begin + (token.position if by_token else token.start), token) for token in part.tokens]
-
-
-def _shared_edge(
-    before: list[tuple[int, ScoredToken]], fresh: list[tuple[int, ScoredToken]], context: int
-) -> int:
-    """The first place that is an edge of both, with ``context`` (at least one) tokens of the new window in front."""
-    known = {place for place, _ in before}
-    candidates = [place for place, token in fresh[max(1, context) :] if token.logprob is not None]
-    return next(
-        (place for place in candidates if place in known), candidates[0] if candidates else fresh[-1][0]
-    )
-
-
-def _next(placed: list[tuple[int, ScoredToken]], begin: int, context: int) -> int:
-    """Where the next window begins: at a token, far enough back, and further than the last one."""
-    wanted = max(0, len(placed) - context - _SLACK)
-    later = [place for place, _ in placed[wanted:] if place > begin]
-    return later[0] if later else placed[-1][0] + max(1, len(placed[-1][1].text))
-
-
-def _one(parts: list[Score], tokens: list[ScoredToken], edges: list[int]) -> Score:
-    numbered: list[ScoredToken] = []
-    place = 0
-    for position, token in enumerate(tokens):
-        numbered.append(
-            ScoredToken(position, token.text, place, token.id, token.logprob, token.rank, token.top)
-        )
-        place += len(token.text)
-    prompt = sum(part.usage.prompt_tokens for part in parts)
-    usage = Usage(prompt, len(parts), prompt + len(parts))
-    ids = tuple(one for part in parts for one in part.request_ids)
-    whole = "".join(token.text for token in numbered)
-    return Score(whole, numbered, parts[0].model, parts[0].start_token, usage, ids, tuple(edges))
+        begin = next_begin(so_far, begin, shared)
+    return joined(parts, [token for _, token in so_far], edges)

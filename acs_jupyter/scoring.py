@@ -18,8 +18,9 @@ from .completion import Completion
 from .distribution import Distribution, Distributions
 from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
 from .matrix_reader import Matrix, MatrixReader
-from .score_steps import BATCH, Result, Steps, check, continuation_steps, score_steps
+from .score_steps import BATCH, Result, Steps, check, score_steps
 from .score_values import NORMALISATIONS, Continuation, Score
+from .seams import continuation_steps
 from .session import Session
 from .streams import result_of
 
@@ -67,8 +68,10 @@ def logprob(
 ) -> Continuation:
     """The log-probability of a continuation after a context.
 
-    ``seam``: what to do when no token ends where the context ends: ``nearest`` counts the spanning token with the
-    continuation and says so, ``refuse`` raises. Other options as for :func:`score`.
+    ``seam``: what to do when no token ends where the context ends. ``nearest`` counts the token that spans it with the
+    continuation, ``boundary`` moves the seam to the nearer edge of that token, ``ids`` reads both sides by themselves
+    and sends them as token ids (two more requests), ``refuse`` raises. The result's ``seam``, ``spans`` and ``moved``
+    say what was done. Other options as for :func:`score`.
     """
     with client_of(client) as used:
         steps = continuation_steps([(given, continuation)], seam=seam, **with_limit(options, used))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidRequest
-from .score_steps import continuation_steps
 from .scoring import client_of, run_steps, with_limit
+from .seams import continuation_steps
 
 if TYPE_CHECKING:
     import pandas as pd
