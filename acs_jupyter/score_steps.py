@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 from .completion import MINUS_INFINITY, Alternative, Completion
-from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
+from .errors import AcsError, ContextLengthExceeded, EngineContextLength, InvalidRequest, NoPromptLogprobs
 from .events import Scored
 from .score_values import Score, ScoredToken
 from .score_windows import Placed, cut_over, joined, next_begin, placed, shared_edge
@@ -24,8 +24,10 @@ Steps = Generator[list[Fields], list[Result], T]
 
 BATCH = 64
 """Texts a request."""
-_CHARS_A_TOKEN = 3
-_SMALLEST = 64
+TOO_LONG = (ContextLengthExceeded, EngineContextLength)
+"""What a server or its engine says of a text above the model's context."""
+CHARS_A_TOKEN = 3
+SMALLEST = 64
 
 
 def score_steps(
@@ -41,7 +43,7 @@ def score_steps(
     results = (yield asked) if asked else []
     apart: list[int] = [i for i in range(len(texts)) if _is_long(texts[i], limit)]
     for group, result in zip(groups, results, strict=True):
-        if isinstance(result, ContextLengthExceeded):
+        if isinstance(result, TOO_LONG):
             apart += group
             continue
         scores.update(zip(group, scores_of(result, [texts[i] for i in group], top), strict=True))
@@ -94,13 +96,21 @@ def scores_of(result: Result, texts: Sequence[Prompt], top: int) -> list[Score]:
         raise result
     session, request_id = result.session, result.request_id
     return [
-        _score(text, session.nodes[choice._node.parent or ""].scores, result.model or "", request_id, top)
+        score_of(text, session.nodes[choice._node.parent or ""].scores, result.model or "", request_id, top)
         for text, choice in zip(texts, result.choices, strict=True)
     ]
 
 
-def _score(text: Prompt, positions: Any, model: str, request_id: str | None, top: int) -> Score:
-    if not positions or (len(positions) > 1 and not any(positions[1:])):
+def can_score(positions: Any) -> bool | None:
+    """Whether an answer has scores of its prompt; ``None`` for a prompt of one token, which need not have any."""
+    if positions and len(positions) == 1:
+        return any(positions) or None
+    return bool(positions) and any(positions[1:])
+
+
+def score_of(text: Prompt, positions: Any, model: str, request_id: str | None, top: int) -> Score:
+    """The score of a text by what a server told of its positions. Raises :class:`NoPromptLogprobs` without any."""
+    if can_score(positions) is False:
         raise NoPromptLogprobs(
             f"{model or 'The server'} returned no prompt log-probabilities: it cannot score texts."
         )
@@ -162,7 +172,7 @@ def _walk(text: Prompt, top: int, limit: int | None, context: int | None, fields
     shared = known // 4 if context is None else context
     if not 0 <= shared < known:
         raise InvalidRequest(f"context={shared} must be from 0 on and below the {known} tokens that fit.")
-    size = known if isinstance(text, list) else known * _CHARS_A_TOKEN
+    size = known if isinstance(text, list) else known * CHARS_A_TOKEN
     so_far: Placed = []
     parts: list[Score] = []
     edges: list[int] = []
@@ -170,7 +180,7 @@ def _walk(text: Prompt, top: int, limit: int | None, context: int | None, fields
     while True:
         piece = text[begin : begin + size]
         [result] = yield [_fields([piece], top, fields)]
-        if isinstance(result, ContextLengthExceeded) and size > _SMALLEST:
+        if isinstance(result, TOO_LONG) and size > SMALLEST:
             size = size * 3 // 4
             continue
         [part] = scores_of(result, [piece], top)

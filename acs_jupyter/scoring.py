@@ -9,6 +9,7 @@ Every text costs its prompt tokens and one generated token, since a request cann
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
@@ -16,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from .client import AsyncClient, Client
 from .completion import Completion
 from .distribution import Distribution, Distributions
-from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
+from .errors import AcsError, InvalidRequest, NoPromptLogprobs
 from .matrix_reader import Matrix, MatrixReader
-from .score_steps import BATCH, Result, Steps, check, score_steps
+from .score_steps import BATCH, TOO_LONG, Result, Steps, check, score_steps
 from .score_values import NORMALISATIONS, Continuation, Score
 from .seams import continuation_steps
 from .session import Session
@@ -26,8 +27,6 @@ from .streams import result_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pandas as pd
 
     from .wire import Capabilities
 
@@ -95,24 +94,45 @@ def choose(
         return sorted(run_steps(steps, used), key=NORMALISATIONS[by], reverse=True)
 
 
-def perplexity(texts: Any, *, client: Client | None = None, **options: Any) -> Any:
-    """``exp`` of the mean surprisal in nats of a text, or a frame for several.
+def perplexity(
+    texts: Any,
+    *,
+    into: str | os.PathLike[str] | None = None,
+    column: str = "text",
+    client: Client | None = None,
+    **options: Any,
+) -> Any:
+    """``exp`` of the mean surprisal in nats of a text, or a frame for several: a list, a Series, or a DataFrame with
+    the texts under ``column``.
 
-    The frame has a row a text, with the texts' own index if they had one: ``tokens`` (scored), ``logprob`` (nats),
-    ``perplexity``, ``bits_per_byte``.
+    The frame has a row a text, with the texts' own index and a DataFrame's other columns: ``tokens`` (scored),
+    ``logprob`` (nats), ``perplexity``, ``bits_per_byte``.
+
+    With ``into`` (``"run.acs.db"``) the requests go through that file, sixteen at a time: what is there is not paid
+    again, and the same call goes on after an interrupt, a crash or a budget (options as for :func:`rollout`:
+    ``budget``, ``in_flight``, ``retry_failed``, ...). The frame then also has ``bytes`` (scored), ``windows`` (in how
+    many a long text was read), ``billed`` (tokens) and ``error`` (a code, or ``not scored yet``; else none).
     """
+    if into is not None:
+        from .documents import perplexities  # noqa: PLC0415  # rollouts load with the first
+
+        return perplexities(
+            [texts] if isinstance(texts, str) else texts, into, column=column, client=client, **options
+        )
     if isinstance(texts, str):
         return score(texts, client=client, **options).perplexity
     import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
 
-    scores = score(list(texts), client=client, **options)
+    from .documents import source_of  # noqa: PLC0415  # as above
+
+    listed, index, others = source_of(texts, column)
+    scores = score(listed, client=client, **options)
     rows = [(one.scored, one.logprob, one.perplexity, one.bits_per_byte) for one in scores]
-    index = getattr(texts, "index", None)
-    frame: pd.DataFrame = pd.DataFrame(
-        rows, columns=["tokens", "logprob", "perplexity", "bits_per_byte"],
-        index=index if isinstance(index, pd.Index) else None,
-    )  # fmt: skip
-    return frame
+    names = ["tokens", "logprob", "perplexity", "bits_per_byte"]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=names, index=index)
+    return (
+        frame if others is None else pd.concat([others.drop(columns=names, errors="ignore"), frame], axis=1)
+    )
 
 
 def distributions(
@@ -235,7 +255,7 @@ def run_steps(steps: Steps[T], client: Client, *, windows: bool = True) -> T:
         try:
             return client.complete(fields["prompt"], **{k: v for k, v in fields.items() if k != "prompt"})
         except AcsError as error:
-            if isinstance(error, ContextLengthExceeded) and not windows:
+            if isinstance(error, TOO_LONG) and not windows:
                 raise
             return error
 

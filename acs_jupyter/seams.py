@@ -31,7 +31,7 @@ def continuation_steps(
     """Log-probabilities of continuations, given their contexts: (context, continuation) pairs."""
     _check(pairs, seam)
     scores = yield from score_steps([context + text for context, text in pairs], **options)
-    told = [_continuation(*pair, score, seam) for pair, score in zip(pairs, scores, strict=True)]
+    told = [continuation_of(*pair, score, seam) for pair, score in zip(pairs, scores, strict=True)]
     apart = [i for i, one in enumerate(told) if one.spans is not None and seam == "ids"]
     if apart:
         exact = yield from _by_ids([told[i] for i in apart], options)
@@ -55,7 +55,8 @@ def _check(pairs: Sequence[Pair], seam: str) -> None:
             raise InvalidRequest("seam='ids' needs a context whose ids can be asked for.")
 
 
-def _continuation(context: str, text: str, score: Score, seam: str) -> Continuation:
+def continuation_of(context: str, text: str, score: Score, seam: str = "nearest") -> Continuation:
+    """What the score of both together says of the continuation. ``ids`` is told as ``nearest`` until they are asked."""
     edge = len(context)
     counted = [token for token in score.tokens if token.end > edge]
     spanning = next((token for token in counted if token.start < edge), None)
@@ -69,7 +70,8 @@ def _continuation(context: str, text: str, score: Score, seam: str) -> Continuat
     moved = spanning.start - edge
     if seam == "boundary" and spanning.end - edge < -moved and spanning is not counted[-1]:
         moved, counted = spanning.end - edge, _after(counted, spanning)
-    return Continuation(context, text, counted, score.model, seam, score.usage, spanning.text, moved)
+    told = "nearest" if seam == "ids" else seam
+    return Continuation(context, text, counted, score.model, told, score.usage, spanning.text, moved)
 
 
 def _after(tokens: list[ScoredToken], spanning: ScoredToken) -> list[ScoredToken]:

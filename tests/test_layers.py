@@ -96,6 +96,7 @@ FLOORS = [
     {"rollouts.progress"},
     {"rollouts.handle"},
     {"rollouts.run"},
+    {"documents"},
     {"notebook"},
     {"aside", "comparing", "widgets.lanes"},
     {"display", "job_command", "workbench"},
@@ -162,6 +163,8 @@ FOREIGN_TO_PURE = {
 # Doors opened only when someone walks through them: a function's own import of a room above, with its reason in code.
 LATE = {
     ("differences", "widgets.difference"),
+    ("scoring", "documents"),
+    ("surgery", "documents"),
     ("completion", "exact_ids"),
     ("completion", "frames"),
     ("completion", "replay"),
