@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .completion import MINUS_INFINITY
 from .errors import InvalidRequest, NoPromptLogprobs
-from .rollouts import Rollout, rollout
+from .rollouts import rollout
 from .rollouts.results import Entry, Results
 from .score_steps import CHARS_A_TOKEN, SMALLEST, TOO_LONG, can_score, score_of
 from .score_values import Score
@@ -34,15 +35,39 @@ if TYPE_CHECKING:
 COLUMNS = ["tokens", "bytes", "logprob", "perplexity", "bits_per_byte", "windows", "billed", "error"]
 _TOO_LONG = {kind.code for kind in TOO_LONG}
 _LEFT = "not scored yet"
+_BATCH, _BATCH_BYTES = 32, 16_000
+"""Texts a request, and their bytes: scoring costs an engine memory for every token of a request."""
 _UNKNOWN_LIMIT = 2048
 _OVERLAP_CHARS = 5
 """Characters of overlap for each token of context: more than a token has in most texts."""
 
 
 @dataclass(frozen=True)
-class Text:
-    """One text of a file: its score, or why there is none. ``billed``: tokens, of all that was tried."""
+class Sums:
+    """What is left of a score when its tokens are not kept. ``scored``: tokens; ``bytes``: UTF-8, of these;
+    ``logprob``: nats, summed; ``windows``: in how many the text was read."""
 
+    scored: int
+    bytes: int
+    logprob: float
+    windows: int = 1
+
+    @property
+    def perplexity(self) -> float:
+        """As :attr:`Score.perplexity`."""
+        return math.exp(-self.logprob / self.scored) if self.scored else math.nan
+
+    @property
+    def bits_per_byte(self) -> float:
+        """As :attr:`Score.bits_per_byte`."""
+        return -self.logprob / math.log(2) / self.bytes if self.bytes else math.nan
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text of a file: its score and sums, or why there are none. ``billed``: tokens, of all that was tried."""
+
+    sums: Sums | None
     score: Score | None
     error: str | None
     billed: int
@@ -65,7 +90,7 @@ def perplexities(
     import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
 
     listed, index, others = source_of(texts, column)
-    rows = [_row(one) for one in scored(listed, into, client=client, **options)]
+    rows = [_row(one) for one in scored(listed, into, client=client, keep=False, **options)]
     frame: pd.DataFrame = pd.DataFrame(rows, columns=COLUMNS, index=index)
     frame = frame.astype({"tokens": "Int64", "bytes": "Int64", "windows": "Int64", "billed": "Int64"})
     if others is not None:
@@ -97,9 +122,11 @@ def scored(
     context: int | None = None,
     client: Client | None = None,
     windows: bool = True,
+    keep: bool = True,
     **options: Any,
 ) -> list[Text]:
-    """What each text scored, in order, as far as it has; the same call goes on with the file.
+    """What each text scored, in order, as far as it has; the same call goes on with the file. Without ``keep`` the
+    tokens are not kept, only their sums.
 
     ``context``: tokens in front of every scored one where a text is read in windows, by default a quarter of the
     model's context; without ``windows`` a text that is too long is an error. Other options as for ``rollout``.
@@ -116,9 +143,8 @@ def scored(
         size, tokens = _size(path, used, options) if windows else (None, None)
         spared = context if context is not None else (tokens or _UNKNOWN_LIMIT) // 4
         for attempt in range(2, 12):
-            plan = _Plan(path, size, spared, top)
-            _send(plan, [(number, texts[number]) for number in left], used, options)
-            for number, one in _read(plan):
+            plan = _Plan(path, size, spared, top, keep)
+            for number, one in _send(plan, [(number, texts[number]) for number in left], used, options):
                 before = found[number]
                 found[number] = one if before is None else replace(one, billed=one.billed + before.billed)
             whole = all(
@@ -129,7 +155,7 @@ def scored(
                 break
             size = _UNKNOWN_LIMIT * CHARS_A_TOKEN if size is None else size // 2
             path = _beside(Path(into), attempt)
-    return [one or Text(None, _LEFT, 0) for one in found]
+    return [one or Text(None, None, _LEFT, 0) for one in found]
 
 
 @dataclass(frozen=True)
@@ -140,6 +166,7 @@ class _Plan:
     size: int | None
     context: int
     top: int
+    keep: bool
 
     def items(self, texts: Sequence[tuple[int, str]]) -> Iterator[dict[str, Any]]:
         for number, text in texts:
@@ -160,47 +187,71 @@ def _size(path: Path, client: Client, options: Mapping[str, Any]) -> tuple[int |
     return (None, None) if limit is None else (limit * CHARS_A_TOKEN, limit)
 
 
-def _send(plan: _Plan, texts: Sequence[tuple[int, str]], client: Client, options: Mapping[str, Any]) -> None:
-    same = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": plan.top}
+def _send(
+    plan: _Plan, texts: Sequence[tuple[int, str]], client: Client, options: Mapping[str, Any]
+) -> list[tuple[int, Text]]:
+    """Run the file to its end, or as far as it goes, and read it meanwhile."""
+    largest = max((len(text.encode("utf-8", "surrogatepass")) for _, text in texts), default=1)
+    budget = options.get("budget")  # of which a batch must not hold much, or the rest could not be used
+    room = _BATCH_BYTES if budget is None else min(_BATCH_BYTES, budget // _BATCH)
+    batch = 1 if plan.top else max(1, min(_BATCH, room // largest))
+    same = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": plan.top, "batch": batch}
     shown = options.get("progress", True)
     run = rollout(
         plan.items(texts), into=plan.path, client=client, bg=True, **{**same, **options, "progress": shown}
     )
-    known = False
-    while not run.done:
-        run.wait(0.3)
-        known = known or _can_score(run)
+    reader = _Reader(plan)
+    try:
+        while not run.done:
+            run.wait(0.2)
+            reader.read()
+    except NoPromptLogprobs:
+        run.stop(drop=True)  # all others would be paid in vain
+        run.wait()
+        raise
     run.wait()
-    _can_score(run)
+    return reader.read(to_the_end=True)
 
 
-def _can_score(run: Rollout) -> bool:
-    """Whether an answer has shown it. The first one without scores ends the run: all others would be paid in vain."""
-    done = (
-        one.result for one in Results(run.path).entries() if one.state == "done" and one.result is not None
-    )
-    for result in done:
-        able = can_score(result.scores)
+class _Reader:
+    """Reads a file while it is written, in its order: documents from their windows, which stand there in a row."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        self._results = Results(plan.path)
+        self._after = -1
+        self._group: list[Entry] = []
+        self._found: list[tuple[int, Text]] = []
+        self._judged = False
+
+    def read(self, *, to_the_end: bool = False) -> list[tuple[int, Text]]:
+        """All documents so far, up to the first that has not ended; or all. Raises :class:`NoPromptLogprobs` when the
+        first answer that could have scores has none."""
+        for entry in self._results.entries(pending=True, after=self._after):
+            if not to_the_end and entry.state not in ("done", "failed"):
+                break
+            if not self._judged:
+                self._judge(entry)
+            if self._group and entry.meta["document"] != self._group[0].meta["document"]:
+                self._close()
+            self._group.append(entry)
+            self._after = entry.number
+        if to_the_end and self._group:
+            self._close()
+        return self._found
+
+    def _close(self) -> None:
+        self._found.append(_document(self._group, self._plan))
+        self._group = []
+
+    def _judge(self, entry: Entry) -> None:
+        if entry.state != "done" or entry.result is None:
+            return
+        able = can_score(entry.result.scores)
         if able is False:
-            run.stop(drop=True)
-            run.wait()
-            model = result.checkpoint or "The server"
+            model = entry.result.checkpoint or "The server"
             raise NoPromptLogprobs(f"{model} returned no prompt log-probabilities: it cannot score texts.")
-        if able:
-            return True
-    return False
-
-
-def _read(plan: _Plan) -> Iterator[tuple[int, Text]]:
-    """The documents of a file, each from its windows, which stand there one after the other."""
-    group: list[Entry] = []
-    for entry in Results(plan.path).entries(pending=True):
-        if group and entry.meta["document"] != group[0].meta["document"]:
-            yield _document(group, plan)
-            group = []
-        group.append(entry)
-    if group:
-        yield _document(group, plan)
+        self._judged = bool(able)
 
 
 def _document(group: list[Entry], plan: _Plan) -> tuple[int, Text]:
@@ -208,15 +259,33 @@ def _document(group: list[Entry], plan: _Plan) -> tuple[int, Text]:
     billed = sum(entry.prompt_tokens + entry.completion_tokens for entry in group)
     failed = next((entry for entry in group if entry.state == "failed"), None)
     if failed is not None:
-        return number, Text(None, failed.code or "failed", billed)
+        return number, Text(None, None, failed.code or "failed", billed)
     if any(entry.state != "done" for entry in group):
-        return number, Text(None, _LEFT, billed)
+        return number, Text(None, None, _LEFT, billed)
     try:
+        if len(group) == 1 and not plan.keep and (sums := _sums(group[0])) is not None:
+            return number, Text(sums, None, None, billed)
         parts = [(entry.meta["begin"], _score(entry, plan.top)) for entry in group]
     except NoPromptLogprobs as error:
-        return number, Text(None, error.code, billed)
+        return number, Text(None, None, error.code, billed)
     whole = parts[0][1] if len(parts) == 1 else together(parts, plan.context)
-    return number, Text(whole, None if whole else "windows_differ", billed)
+    if whole is None:
+        return number, Text(None, None, "windows_differ", billed)
+    sums = Sums(whole.scored, whole.bytes, whole.logprob, len(whole.windows) + 1)
+    return number, Text(sums, whole if plan.keep else None, None, billed)
+
+
+def _sums(entry: Entry) -> Sums | None:
+    """The sums of a text whose tokens join to it, straight from the answer; ``None``: they must be looked at."""
+    positions = entry.result.scores if entry.result is not None else None
+    if not can_score(positions):
+        return None
+    told = [entries[0] for entries in positions or () if entries]
+    joined = "".join([one[1] for one in told])
+    if not entry.prompt.endswith(joined):
+        return None
+    logprobs = [-math.inf if one[2] <= MINUS_INFINITY else one[2] for one in told]
+    return Sums(len(told), len(joined.encode("utf-8", "surrogatepass")), math.fsum(logprobs))
 
 
 def _score(entry: Entry, top: int) -> Score:
@@ -236,9 +305,8 @@ def _beside(path: Path, number: int) -> Path:
 
 
 def _row(one: Text) -> list[Any]:
-    score = one.score
-    if score is None:
+    sums = one.sums
+    if sums is None:
         return [None, None, math.nan, math.nan, math.nan, None, one.billed, one.error]
-    windows = len(score.windows) + 1
-    numbers = [score.logprob, score.perplexity, score.bits_per_byte]
-    return [score.scored, score.bytes, *numbers, windows, one.billed, None]
+    numbers = [sums.logprob, sums.perplexity, sums.bits_per_byte]
+    return [sums.scored, sums.bytes, *numbers, sums.windows, one.billed, None]

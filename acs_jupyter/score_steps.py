@@ -6,7 +6,8 @@ completions (or errors). It must not know clients or sockets; drivers are in ``s
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import math
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 from .completion import MINUS_INFINITY, Alternative, Completion
@@ -20,7 +21,8 @@ Prompt = str | list[int]
 Fields = dict[str, Any]
 Result = Completion | AcsError
 T = TypeVar("T")
-Steps = Generator[list[Fields], list[Result], T]
+Steps = Generator[list[Fields], Iterable[Result], T]
+"""Asks for requests and is sent their results in order, which may come one by one while the next is under way."""
 
 BATCH = 64
 """Texts a request."""
@@ -38,9 +40,9 @@ def score_steps(
     check(texts, top, batch)
     scores: dict[int, Score] = {}
     short = [i for i, text in enumerate(texts) if not _is_long(text, limit)]
-    groups = [short[start : start + batch] for start in range(0, len(short), batch)]
+    groups = _groups(texts, short, batch, limit)
     asked = [_fields([texts[i] for i in group], top, fields) for group in groups]
-    results = (yield asked) if asked else []
+    results: Iterable[Result] = (yield asked) if asked else []
     apart: list[int] = [i for i in range(len(texts)) if _is_long(texts[i], limit)]
     for group, result in zip(groups, results, strict=True):
         if isinstance(result, TOO_LONG):
@@ -50,6 +52,22 @@ def score_steps(
     for i in sorted(apart):
         scores[i] = yield from _walk(texts[i], top, limit, context, fields)
     return [scores[i] for i in range(len(texts))]
+
+
+def _groups(texts: Sequence[Prompt], chosen: list[int], batch: int, limit: int | None) -> list[list[int]]:
+    """Which texts share a request. A service may count the prompts of a batch together against the length of one: where
+    that is known, no more are put together than surely fit."""
+    groups: list[list[int]] = []
+    room, size = limit or math.inf, math.inf
+    for i in chosen:
+        text = texts[i]
+        most = 1 + (len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else len(text))
+        if not groups or len(groups[-1]) == batch or size + most > room:
+            groups.append([])
+            size = 0
+        groups[-1].append(i)
+        size += most
+    return groups
 
 
 def check(texts: Sequence[Prompt], top: int, batch: int) -> None:

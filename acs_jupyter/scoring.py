@@ -9,8 +9,11 @@ Every text costs its prompt tokens and one generated token, since a request cann
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -19,21 +22,21 @@ from .completion import Completion
 from .distribution import Distribution, Distributions
 from .errors import AcsError, InvalidRequest, NoPromptLogprobs
 from .matrix_reader import Matrix, MatrixReader
-from .score_steps import BATCH, TOO_LONG, Result, Steps, check, score_steps
+from .score_steps import BATCH, TOO_LONG, Fields, Result, Steps, check, score_steps
 from .score_values import NORMALISATIONS, Continuation, Score
 from .seams import continuation_steps
 from .session import Session
 from .streams import result_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .wire import Capabilities
 
 T = TypeVar("T")
 _TAILS = ("\n", "\n\n", " the", ".")
 AT_ONCE = 8
 """Requests an asynchronous call has under way."""
+READERS = 2
+"""Requests a synchronous call has under way: one that is read, and one that the server works on."""
 
 
 @overload
@@ -262,9 +265,27 @@ def run_steps(steps: Steps[T], client: Client, *, windows: bool = True) -> T:
     try:
         asked = next(steps)
         while True:
-            asked = steps.send([one(fields) for fields in asked])
+            asked = steps.send(_side_by_side(one, asked))
     except StopIteration as done:
         return cast("T", done.value)
+
+
+def _side_by_side(one: Callable[[Fields], Result], asked: list[Fields]) -> Iterator[Result]:
+    """The results of requests, in their order: while one is read the next are under way, so that the server never waits
+    for the reader. An interrupt lets those under way end and sends no more."""
+    if len(asked) < 2:
+        yield from map(one, asked)
+        return
+    threads = ThreadPoolExecutor(READERS, thread_name_prefix="acs-score")
+    try:
+        here = [contextvars.copy_context() for _ in asked]  # scopes of a budget hold there too
+        futures = deque(
+            threads.submit(context.run, one, fields) for context, fields in zip(here, asked, strict=True)
+        )
+        while futures:
+            yield futures.popleft().result()
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
 async def _run_async(steps: Steps[T], client: AsyncClient) -> T:

@@ -51,7 +51,7 @@ def test_a_frame_of_documents_is_what_scoring_says(client: Client, tmp_path: Pat
     here = perplexity(frame, client=client)
     assert here.columns.tolist() == ["author", "tokens", "logprob", "perplexity", "bits_per_byte"]
     assert here["logprob"].tolist() == found["logprob"].tolist()
-    with pytest.raises(errors.InvalidRequest, match="no column 'prose'.*text, author"):
+    with pytest.raises(errors.InvalidRequest, match=r"no column 'prose'.*text, author"):
         perplexity(frame, into=tmp_path / "y.acs.db", column="prose", client=client)
 
 
