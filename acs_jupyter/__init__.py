@@ -18,6 +18,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .budget_view import BudgetMeter
+    from .calibrating import Calibration, calibration
     from .client import AsyncClient, Client
     from .compare import Compare
     from .completion import Choice, Completion, Token
@@ -38,6 +39,7 @@ _HOMES = {
     "AcsError": "errors",
     "AsyncClient": "client",
     "BudgetMeter": "budget_view",
+    "Calibration": "calibrating",
     "Choice": "completion",
     "Client": "client",
     "Compare": "compare",
@@ -53,6 +55,7 @@ _HOMES = {
     "Surgery": "surgery",
     "Token": "completion",
     "Workbench": "workbench",
+    "calibration": "calibrating",
     "choose": "scoring",
     "difference": "differences",
     "distributions": "scoring",
@@ -70,6 +73,7 @@ __all__ = [
     "AcsError",
     "AsyncClient",
     "BudgetMeter",
+    "Calibration",
     "Choice",
     "Client",
     "Compare",
@@ -86,6 +90,7 @@ __all__ = [
     "Token",
     "Workbench",
     "__version__",
+    "calibration",
     "choose",
     "difference",
     "distributions",

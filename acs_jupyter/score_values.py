@@ -125,6 +125,12 @@ class Score:
         }
         return frame
 
+    def plot(self, ax: Any = None, *, smooth: int | None = None) -> Any:
+        """Surprisal along the text, in bits, on matplotlib axes that are returned; see :mod:`acs_jupyter.plots`."""
+        from .plots import surprisal_plot  # noqa: PLC0415  # drawn only when asked for
+
+        return surprisal_plot(self, ax, smooth=smooth)
+
     def __len__(self) -> int:
         return len(self.tokens)
 

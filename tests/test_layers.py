@@ -59,8 +59,8 @@ FLOORS = [
         "widgets.snapshot",
         "local_process",
     },
-    {"score_values", "continuing", "costs"},
-    {"inspected", "differences", "score_windows"},
+    {"score_values", "continuing", "costs", "calibrating"},
+    {"inspected", "differences", "score_windows", "plots"},
     {"widgets.difference"},
     {"score_steps", "connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
     {"widgets.budget"},
@@ -163,6 +163,9 @@ FOREIGN_TO_PURE = {
 # Doors opened only when someone walks through them: a function's own import of a room above, with its reason in code.
 LATE = {
     ("differences", "widgets.difference"),
+    ("score_values", "plots"),
+    ("distribution", "plots"),
+    ("calibrating", "plots"),
     ("scoring", "documents"),
     ("surgery", "documents"),
     ("completion", "exact_ids"),
