@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MINUS_INFINITY = -9999.0
 """vLLM writes this for a probability of zero."""
-PIECE = 262_144
+PIECE = 393_216
 """Bytes worked on at once: more need memory, fewer need time."""
 _FIELD = b'"prompt_logprobs":'
 _USUAL = re.compile(rb'\[((?:null,)*)\{"\d+":\{"logprob":-?\d')
