@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .aside import Aside
 from .branching import descendants
 from .events import AnyEvent, TokensArrived
 from .intents import AnyIntent
@@ -57,8 +58,9 @@ class NotebookView:
     def __init__(self) -> None:
         self._copy: Any = None
         self._saving = threading.Lock()
-        self._aside = threading.Lock()
-        self._wanted = self._drawing = False
+        # A long text takes a while to draw, and the pump's thread has streams to carry. Of branches that end together
+        # one copy holds all.
+        self._aside = Aside(self._save, "acs-copy")
 
     def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
         """Show the live cell and an empty place for the copy."""
@@ -77,7 +79,7 @@ class NotebookView:
         self._window = window
         display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
-        asking.ended = self._save_aside
+        asking.ended = self._aside.wish
 
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
@@ -103,30 +105,6 @@ class NotebookView:
 
     def _family(self, session: Session) -> list[str]:
         return [self._run, *descendants(session, self._run)]
-
-    def _save_aside(self) -> None:
-        # A long text takes a while to draw, and the pump's thread has streams to carry. Of branches that end together
-        # one copy holds all.
-        with self._aside:
-            self._wanted = True
-            if self._drawing:
-                return
-            self._drawing = True
-        threading.Thread(target=self._draw, name="acs-copy", daemon=True).start()
-
-    def _draw(self) -> None:
-        try:
-            while self._take_wish():
-                self._save()
-        except BaseException:
-            self._drawing = False
-            raise
-
-    def _take_wish(self) -> bool:
-        with self._aside:
-            wanted, self._wanted = self._wanted, False
-            self._drawing = wanted
-            return wanted
 
 
 class TextView:

@@ -117,18 +117,23 @@ A rollout sends thousands of prompts into one file and goes on where it was, wha
 
 _SCORE = """\
     from acs_jupyter import score, logprob, choose, perplexity, distributions, next_token
-    from acs_jupyter import Inspector, difference, Surgery
+    from acs_jupyter import Inspector, Compare, difference, Surgery, calibration
 
     score(text, top=5)                 token ids, logprobs (nats), surprisal (bits), ranks; .to_frame()
     score([text, text])                several, in batches; score_async beside an AsyncClient
     logprob(text, given=context)       of a continuation: .logprob, .per_token, .per_byte, .seam
+      seam="nearest"|"boundary"|"ids"  how to cut where no token ends at the seam; or "refuse"
     choose(context, texts, by="token") candidates, likeliest first; by sum, token or byte
-    perplexity(texts)                  a number for a text, a frame for several
+    perplexity(texts)                  a number for a text, a frame for several (a list, Series or DataFrame, column=)
+      into="x.acs.db"                  through a file: the same call goes on, nothing is paid twice; budget=
     next_token(text)                   the whole distribution of what follows: .top(5), .entropy, .of(" a").rank
     distributions(text)                one at each position: d[3].kl(other), .js(other), d.ranks(" a"), d.save(file)
     Inspector(text)                    the text in colours, the distribution at each token; a score or completion too
     difference(score1, score2)         bits by bytes between models or texts: drawn, .largest(5), .to_frame()
-    Surgery(prompt, target).run()      what each sentence does for the target, in nats; .worst before, .to_frame()
+    Surgery(prompt, target).run()      what each sentence does for the target, in nats; .worst before; into=, budget=
+    Compare(prompt, [{...}, {...}])    lanes side by side: .run(), .stop("B"), .frame(); .grid(prompts, models=...)
+    calibration(completions)           stated probability against sampled frequency
+    .plot()                            of a score, a distribution, a calibration (matplotlib)
     result.with_ids()                  a completion's token ids, by one scoring request
 
 Every text costs its own tokens and one. The first token of a text has no score: nothing stands in front of it."""

@@ -39,7 +39,7 @@ class Workbench(Bench):
         **given: Any,
     ) -> None:
         self.session = session if session is not None else Session()
-        self._notebook = notebook or _this_kernel_s()
+        self._notebook = notebook or this_kernel_s()
         self._copy: Any = None
         values = {**self._notebook.defaults, **given}
         build_request({"prompt": prompt, **values})  # what no request could carry is told here and now
@@ -112,7 +112,7 @@ class Workbench(Bench):
             self._copy.update(bench_bundle(self.session, runs), raw=True, metadata={KEY: records})
 
 
-def _this_kernel_s() -> Notebook:
+def this_kernel_s() -> Notebook:
     """That of the loaded extension, with its settings and its server; else one of its own."""
     from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only in a notebook
 

@@ -8,13 +8,15 @@ few back, and their requests are then sent again.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,6 +31,9 @@ from .plan import Plan, content_key, differences, prompt_digest, variant_digest
 PENDING, SENT, DONE, FAILED = range(4)
 """A request's state: still to be sent, sent and not known to have ended, answered, failed for good."""
 
+_T = TypeVar("_T")
+_PAGE = 500
+"""Items written at a time: what bounds the memory."""
 _MARK, _VERSION = 0x61637372, 1
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
@@ -335,15 +340,33 @@ def _sent_elsewhere(db: sqlite3.Connection, path: Path, sender: Sender) -> str:
 def _fill(db: sqlite3.Connection, plan: Plan, items: Iterable[Item]) -> None:
     digests = [variant_digest(variant) for variant in plan.variants]
     models = [plan.models.index(variant.model) for variant in plan.variants]
-    for item, (prompt, meta) in enumerate(items):
-        digest = _checked(plan, item, prompt)
-        (twin,) = db.execute("SELECT count(*) FROM items WHERE digest=?", (digest,)).fetchone()
-        db.execute("INSERT INTO items VALUES (?,?,?,?)", (item, msgspec.json.encode(prompt), digest, meta))
-        first = item * len(digests)
-        db.executemany(
-            "INSERT INTO requests (number, key, model) VALUES (?,?,?)",
-            [(first + v, content_key(d, digest, twin), models[v]) for v, d in enumerate(digests)],
-        )
+    places = list(zip(digests, models, strict=True))
+    for page in _paged(enumerate(items)):
+        known = [(item, prompt, meta, _checked(plan, item, prompt)) for item, (prompt, meta) in page]
+        twins = _twins(db, [digest for *_, digest in known])
+        requests = []
+        for item, _, _, digest in known:
+            first, twin = item * len(places), twins[digest]
+            twins[digest] += 1
+            requests += [
+                (first + v, content_key(d, digest, twin), model) for v, (d, model) in enumerate(places)
+            ]
+        rows = [(item, msgspec.json.encode(prompt), digest, meta) for item, prompt, meta, digest in known]
+        db.executemany("INSERT INTO items VALUES (?,?,?,?)", rows)
+        db.executemany("INSERT INTO requests (number, key, model) VALUES (?,?,?)", requests)
+
+
+def _paged(items: Iterable[_T]) -> Iterator[list[_T]]:
+    source = iter(items)
+    while page := list(itertools.islice(source, _PAGE)):
+        yield page
+
+
+def _twins(db: sqlite3.Connection, digests: list[bytes]) -> Counter[bytes]:
+    """How many items of each prompt are there already."""
+    marks = ",".join("?" * len(digests))
+    query = f"SELECT digest, count(*) FROM items WHERE digest IN ({marks}) GROUP BY digest"
+    return Counter(dict(db.execute(query, digests).fetchall()))
 
 
 def _checked(plan: Plan, item: int, prompt: Any) -> bytes:

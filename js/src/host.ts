@@ -28,6 +28,7 @@ export type Intent =
   | { type: "Continue"; node: string; fields: Fields }
   | { type: "Keep"; prompt: string; fields: Fields }
   | { type: "Export" }
+  | { type: "RunLanes"; prompt: string; lane?: number }
   | Branching;
 
 

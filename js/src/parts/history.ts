@@ -102,6 +102,6 @@ function excerpt(text: string, end: boolean): string {
   return end ? `…${line}` : `${line}…`;
 }
 
-function clock(seconds: number): string {
+export function clock(seconds: number): string {
   return new Date(seconds * 1000).toTimeString().slice(0, 8);
 }
