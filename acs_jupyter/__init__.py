@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
     from .session import Session
     from .surgery import Surgery
+    from .unsaved import recover
     from .workbench import Workbench
 
 _HOMES = {
@@ -58,6 +59,7 @@ _HOMES = {
     "logprob": "scoring",
     "next_token": "scoring",
     "perplexity": "scoring",
+    "recover": "unsaved",
     "rollout": "rollouts",
     "rollout_async": "rollouts",
     "score": "scoring",
@@ -91,6 +93,7 @@ __all__ = [
     "logprob",
     "next_token",
     "perplexity",
+    "recover",
     "rollout",
     "rollout_async",
     "score",
