@@ -40,7 +40,14 @@ FLOORS = [
     {"ledger.book"},
     {"ledger.meter", "ledger.report", "ledger.resolve"},
     {"budget_words"},
-    {"widgets.packing", "widgets.outward", "widgets.reading", "widgets.words", "widgets.bundle"},
+    {
+        "widgets.inbox",
+        "widgets.packing",
+        "widgets.outward",
+        "widgets.reading",
+        "widgets.words",
+        "widgets.bundle",
+    },
     {"widgets.tinted", "widgets.roads"},
     {
         "form",

@@ -288,6 +288,21 @@ def test_cancel_is_acknowledged_at_once_and_handed_on(sent: Sent) -> None:
     assert custom(sent) == [{"ack": "Cancel"}]
 
 
+def test_what_a_page_sends_again_is_acknowledged_again_and_done_once(sent: Sent) -> None:
+    asked: list[AnyIntent] = []
+    window = LiveCell(Session(), ["r"], on_intent=asked.append)
+    for message in (
+        {"type": "Cancel", "run": "r", "ask": "p.1"},
+        {"type": "Cancel", "run": "r", "ask": "p.1"},
+        {"type": "Cancel", "run": "r", "ask": "p.2"},
+        {"type": "Cancel", "ask": 3},
+        {"type": "Nonsense", "ask": "p.4"},
+    ):
+        window._handle_custom_msg(message, [])
+    assert asked == [Cancel("r"), Cancel("r")]
+    assert custom(sent) == [{"ack": "Cancel", "ask": f"p.{number}"} for number in (1, 1, 2)]
+
+
 def test_resync_is_answered_with_the_whole_state(sent: Sent) -> None:
     session = Session()
     window = LiveCell(session, ["r"])

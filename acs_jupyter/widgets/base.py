@@ -4,25 +4,24 @@ Owns the comm: messages out, intents in, the snapshot that survives a reload. It
 servers or budgets; what an intent leads to is the caller's, through ``on_intent``.
 
 To the browser:  ``{"seq": n, "at": seconds, "events": [...]}``, ``{"seq": n, "snapshot": packed}`` after a
-Resync, ``{"ack": "Cancel"}`` (or another intent's name) at once, ``{"told": line}`` when something could not be done
-(``""``: no more of it). From it: the intents of ``intents.py``.
+Resync, ``{"ack": "Cancel", "ask": number}`` (or another intent's name) at once, ``{"told": line}`` when something could
+not be done (``""``: no more of it). From it: the intents of ``intents.py``, each with the number it is acknowledged by.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anywidget
-import msgspec
 import traitlets
 
-from ..intents import AnyIntent, Resync, decode_intent
+from ..intents import AnyIntent, Resync
 from .bundle import pressed
 from .feed import Feed
+from .inbox import Inbox
 from .snapshot import FULL
 from .tinted import on_file
 
@@ -36,8 +35,6 @@ OnIntent = Callable[[AnyIntent], None]
 
 _FRAME = 3_000
 """Bytes of a saved window and its layout without their contents."""
-
-_log = logging.getLogger(__name__)
 
 
 class Window(anywidget.AnyWidget):
@@ -78,6 +75,7 @@ class Window(anywidget.AnyWidget):
         self._feed = Feed(
             session, runs, self._post, closed=self._keep_snapshot, skip=self.skip, grows=self.grows
         )
+        self._inbox = Inbox(self._post)
         super().__init__(**traits)
         self.on_msg(self._received)
 
@@ -138,14 +136,8 @@ class Window(anywidget.AnyWidget):
         self.send_state("snapshot")  # the one that went out when the window opened may stand there
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
-        try:
-            intent = decode_intent(content)
-        except msgspec.ValidationError:
-            _log.debug("ignored a message that is no intent")
-            return
+        intent = self._inbox.take(content)
         if isinstance(intent, Resync):
             self._feed.resync()
-            return
-        self._post({"ack": type(intent).__name__})
-        if self._on_intent is not None:
+        elif intent is not None and self._on_intent is not None:
             self._on_intent(intent)

@@ -10,25 +10,22 @@ was searched), ``told`` (a line about what was asked), each one JSON text. From 
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import anywidget
-import msgspec
 import traitlets
 
 from ..errors import AcsError
 from ..inspected import Inspected
-from ..intents import Find, Weigh, decode_intent
+from ..intents import Find, Weigh
 from ..tree import Node
 from .base import STATIC
 from .bundle import pressed
+from .inbox import Inbox
 from .snapshot import page
 from .tinted import tinted
-
-_log = logging.getLogger(__name__)
 
 
 class InspectorWindow(anywidget.AnyWidget):
@@ -47,6 +44,7 @@ class InspectorWindow(anywidget.AnyWidget):
         self._told: list[int] = []
         self._busy = threading.Lock()
         super().__init__(shown=_json(inspected.to_browser()), **traits)
+        self._inbox = Inbox(self.send)
         self.on_msg(self._received)
 
     def plain(self) -> dict[str, str]:
@@ -106,11 +104,7 @@ class InspectorWindow(anywidget.AnyWidget):
         self.told = _json({"position": position, "line": line})
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
-        try:
-            intent = decode_intent(content)
-        except msgspec.ValidationError:
-            _log.debug("ignored a message that is no intent")
-            return
+        intent = self._inbox.take(content)
         if isinstance(intent, Find):
             self.find(intent.token)
         elif isinstance(intent, Weigh) and intent.position < len(self._inspected.score.tokens):

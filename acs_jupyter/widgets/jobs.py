@@ -11,26 +11,23 @@ completions that are open. From it: ``CancelJob`` and ``OpenJob``.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anywidget
-import msgspec
 import traitlets
 
-from ..intents import CancelJob, OpenJob, decode_intent
+from ..intents import CancelJob, OpenJob
 from .base import STATIC
+from .inbox import Inbox
 from .job_table import browser_rows, plain_text
 from .live import LiveCell
 
 if TYPE_CHECKING:
     from ..completion import Completion
     from ..job_entry import Shown
-
-_log = logging.getLogger(__name__)
 
 
 class Desk(Protocol):
@@ -72,6 +69,7 @@ class JobWindow(anywidget.AnyWidget):
         self._windows: dict[str, LiveCell] = {}
         self._lock = threading.Lock()
         super().__init__(single=job is not None, **traits)
+        self._inbox = Inbox(self.send)
         self.on_msg(self._received)
         self._unsubscribe = desk.subscribe(_weakly(self))
         self.refresh()
@@ -122,11 +120,7 @@ class JobWindow(anywidget.AnyWidget):
         return [row for row in self._desk.rows() if self.job is None or row.entry.job == self.job]
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
-        try:
-            intent = decode_intent(content)
-        except msgspec.ValidationError:
-            _log.debug("ignored a message that is no intent")
-            return
+        intent = self._inbox.take(content)
         if isinstance(intent, CancelJob):
             self._desk.in_background(intent.job, self._desk.cancel)
         elif isinstance(intent, OpenJob):

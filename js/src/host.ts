@@ -7,6 +7,7 @@
  */
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import type { Event } from "./events";
+import { Delivery } from "./delivery";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
 import { emptyState, fold, type RunState, type State } from "./state";
@@ -33,10 +34,6 @@ export type Intent =
 export const ACK_WITHIN_MS = 300;
 /** After this long without an answer to what interrupts nothing, the reader is told. */
 export const TELL_AFTER_MS = 1500;
-/** A page that was just opened can ask by a way that is taken down at that moment: an answer that is overdue is asked for
- *  again, twice as late each time. */
-export const ASK_AGAIN_MS = 1000;
-const ASK_AGAIN_AT_MOST_MS = 16_000;
 const BUSY = "The kernel has not answered yet: it is busy, and does this when it is free, or it is gone.";
 const GONE = "The kernel that made this text is gone; run the cell again to branch from it.";
 /** How a line begins that says that nothing comes of a wish; others tell what goes on. */
@@ -61,6 +58,7 @@ interface Message extends Word {
   events?: Event[];
   snapshot?: string;
   ack?: string;
+  ask?: string;
   told?: string;
 }
 
@@ -109,7 +107,6 @@ export function connect(model: AnyModel): Host {
   let unanswered = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
   let patience: ReturnType<typeof setTimeout> | undefined;
-  let overdue: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<Listener>();
   const hearers = new Set<(word: Word) => void>();
 
@@ -117,14 +114,9 @@ export function connect(model: AnyModel): Host {
     for (const listener of listeners) listener(fresh);
   };
 
-  const send = (intent: Intent): boolean => {
-    try {
-      model.send(intent);
-      return true;
-    } catch {
-      return false; // No kernel: there is nobody to ask.
-    }
-  };
+  const delivery = new Delivery((message) => model.send(message));
+  /** False when there is no kernel. */
+  const send = (intent: Intent): boolean => delivery.deliver(intent);
 
   const say = (line: string) => {
     told = line;
@@ -144,23 +136,18 @@ export function connect(model: AnyModel): Host {
     if (snapshot === null || snapshot.seq < seq || (snapshot.seq === seq && !asked && seq > 0)) return;
     ({ state, seq, at } = snapshot);
     asked = false;
-    clearTimeout(overdue);
     tell(true);
   };
 
   const resync = () => {
     if (asked) return;
     asked = true;
-    askWhole(ASK_AGAIN_MS);
-  };
-
-  const askWhole = (patience: number) => {
-    if (lost || !send({ type: "Resync", seen: seq })) return;
-    overdue = setTimeout(() => askWhole(Math.min(2 * patience, ASK_AGAIN_AT_MOST_MS)), patience);
+    delivery.deliver({ type: "Resync", seen: seq });
   };
 
   const receive = (message: Message) => {
     if (message.ack !== undefined) {
+      if (message.ask !== undefined) delivery.answered(message.ask);
       clearTimeout(waiting);
       clearTimeout(patience);
       unanswered = false;
@@ -182,7 +169,8 @@ export function connect(model: AnyModel): Host {
   };
 
   const stopClocks = () => {
-    for (const clock of [waiting, patience, overdue]) clearTimeout(clock);
+    for (const clock of [waiting, patience]) clearTimeout(clock);
+    delivery.end();
   };
 
   const isOpen = (run: RunState) => run.outcome === "open";

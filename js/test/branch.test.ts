@@ -8,6 +8,9 @@ import { hasBranch } from "../src/parts/drafts";
 import { branchName, descendants, leavingWords, road, rootOf, sourceName } from "../src/parts/road";
 import { emptyState, fold, nodeOf, type State } from "../src/state";
 
+/** An intent with the number it is acknowledged by. */
+const asking = (intent: object) => ({ ...intent, ask: expect.stringMatching(/^\w+\.\d+$/) as string });
+
 const run = (id: string, node: Partial<Event & { type: "NodeOpened" }>, count = 1): Event[] => [
   { type: "RunOpened", run: id, request: {} },
   ...Array.from({ length: count }, (_, choice): Event => ({ type: "NodeOpened", node: `${id}.${choice}`, run: id, parent: "p", choice, ...node })),
@@ -103,7 +106,7 @@ describe("asking for a branch", () => {
   it("says so when nobody answers, until somebody does", () => {
     const { host: one, model, receive, interrupt } = host();
     one.branch(wish);
-    expect(model.send).toHaveBeenCalledWith(wish);
+    expect(model.send).toHaveBeenCalledWith(asking(wish));
     vi.advanceTimersByTime(TELL_AFTER_MS + 1);
     expect(one.told).toMatch(/has not answered/);
     receive({ ack: "Resample" });
@@ -155,7 +158,7 @@ describe("asking for a branch", () => {
   it("stops a branch alone, and never interrupts the kernel for it", () => {
     const { host: one, model, interrupt } = host();
     one.stop("a");
-    expect(model.send).toHaveBeenCalledWith({ type: "Cancel", run: "a" });
+    expect(model.send).toHaveBeenCalledWith(asking({ type: "Cancel", run: "a" }));
     vi.advanceTimersByTime(ACK_WITHIN_MS * 10);
     expect(interrupt).not.toHaveBeenCalled();
     expect(one.told).toMatch(/has not answered/);

@@ -1,6 +1,10 @@
 import type { AnyModel } from "@anywidget/types";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ACK_WITHIN_MS, ASK_AGAIN_MS, connect } from "../src/host";
+import { SEND_AGAIN_MS } from "../src/delivery";
+import { ACK_WITHIN_MS, connect } from "../src/host";
+
+/** An intent with the number it is acknowledged by. */
+const asking = (intent: object) => ({ ...intent, ask: expect.stringMatching(/^\w+\.\d+$/) as string });
 
 const opening = { seq: 1, at: 1, events: [
   { type: "RunOpened", run: "r", request: {} },
@@ -37,8 +41,48 @@ describe("stop of a run in the background", () => {
     receive(opening);
     host.stop();
     vi.advanceTimersByTime(10 * ACK_WITHIN_MS);
-    expect(model.send).toHaveBeenCalledWith({ type: "Cancel" });
+    expect(model.send).toHaveBeenCalledWith(asking({ type: "Cancel" }));
     expect(interrupt).not.toHaveBeenCalled();
+  });
+});
+
+describe("what is asked for", () => {
+  const sent = (model: { send: { mock: { calls: unknown[][] } } }) => model.send.mock.calls.map(([one]) => one as { type: string; ask: string });
+
+  it("is sent again, later each time, until the kernel has it", () => {
+    const { host, model, receive } = fake();
+    receive(opening);
+    host.stop("r");
+    host.branch({ type: "Locate", node: "r.0" });
+    const [stop, locate] = sent(model);
+    expect(stop?.ask).not.toBe(locate?.ask);
+    receive({ ack: "Locate", ask: locate?.ask });
+    vi.advanceTimersByTime(SEND_AGAIN_MS);
+    expect(sent(model)).toEqual([stop, locate, stop]);
+    vi.advanceTimersByTime(2 * SEND_AGAIN_MS - 1);
+    expect(model.send).toHaveBeenCalledTimes(3);
+    vi.advanceTimersByTime(1);
+    expect(sent(model)).toEqual([stop, locate, stop, stop]);
+    receive({ ack: "Cancel", ask: stop?.ask });
+    receive({ ack: "Cancel", ask: stop?.ask });
+    vi.advanceTimersByTime(1000 * SEND_AGAIN_MS);
+    expect(model.send).toHaveBeenCalledTimes(4);
+  });
+
+  it("is sent no more when the window is closed or the kernel is gone", () => {
+    for (const end of ["close", "lost", "refused"]) {
+      const { host, model, handlers, receive } = fake();
+      receive(opening);
+      receive(text(3, "c"));
+      if (end === "close") host.close();
+      else if (end === "lost") handlers.get("comm_live_update")?.();
+      else
+        model.send.mockImplementation(() => {
+          throw new Error("no kernel");
+        });
+      vi.advanceTimersByTime(1000 * SEND_AGAIN_MS);
+      expect(model.send).toHaveBeenCalledTimes(end === "refused" ? 2 : 1);
+    }
   });
 });
 
@@ -57,7 +101,7 @@ describe("messages", () => {
     receive(opening);
     receive(text(3, "c"));
     receive(text(4, "d"));
-    expect(model.send.mock.calls).toEqual([[{ type: "Resync", seen: 1 }]]);
+    expect(model.send.mock.calls).toEqual([[asking({ type: "Resync", seen: 1 })]]);
     const fresh = vi.fn();
     host.listen(fresh);
     receive({ seq: 4, snapshot: snapshot(4, "abcd") });
@@ -66,41 +110,10 @@ describe("messages", () => {
     expect(fresh.mock.calls).toEqual([[true], [false]]);
   });
 
-  it("ask for the whole state again, later each time, until it is there", () => {
-    const { host, model, receive } = fake();
-    const asked = () => model.send.mock.calls.length;
-    receive(opening);
-    receive(text(3, "c"));
-    vi.advanceTimersByTime(ASK_AGAIN_MS - 1);
-    expect(asked()).toBe(1);
-    vi.advanceTimersByTime(1);
-    receive(text(4, "d"));
-    expect(asked()).toBe(2);
-    vi.advanceTimersByTime(2 * ASK_AGAIN_MS);
-    expect(asked()).toBe(3);
-    receive({ seq: 5, snapshot: snapshot(5, "abcde") });
-    receive({ seq: 5, snapshot: snapshot(5, "abcde") });
-    vi.advanceTimersByTime(100 * ASK_AGAIN_MS);
-    expect(asked()).toBe(3);
-    expect(host.state.nodes["r.0"]?.text).toBe("abcde");
-  });
-
-  it("ask no more when the window is closed or the kernel is gone", () => {
-    for (const end of ["close", "lost"]) {
-      const { host, model, handlers, receive } = fake();
-      receive(opening);
-      receive(text(3, "c"));
-      if (end === "close") host.close();
-      else handlers.get("comm_live_update")?.();
-      vi.advanceTimersByTime(100 * ASK_AGAIN_MS);
-      expect(model.send).toHaveBeenCalledTimes(1);
-    }
-  });
-
   it("ask when one cannot be folded", () => {
     const { model, receive } = fake();
     receive({ seq: 1, events: [{ type: "TokensArrived", node: "unknown", text: "x" }] });
-    expect(model.send).toHaveBeenCalledWith({ type: "Resync", seen: 0 });
+    expect(model.send).toHaveBeenCalledWith(asking({ type: "Resync", seen: 0 }));
   });
 
   it("start from the model's snapshot, and the closing one changes nothing", () => {
@@ -129,7 +142,7 @@ describe("stop", () => {
     const { host, model, interrupt, receive } = fake();
     receive(opening);
     host.stop();
-    expect(model.send).toHaveBeenCalledWith({ type: "Cancel" });
+    expect(model.send).toHaveBeenCalledWith(asking({ type: "Cancel" }));
     receive({ ack: "Cancel" });
     vi.advanceTimersByTime(ACK_WITHIN_MS * 3);
     expect(interrupt).not.toHaveBeenCalled();

@@ -4,6 +4,7 @@
  * The kernel tells the text in one trait; what is asked back is a whole distribution or the ranks of a token.
  */
 import type { AnyModel, RenderProps } from "@anywidget/types";
+import { type Delivery, deliveryOf } from "../delivery";
 import { Choices, pageMemory } from "../parts/choices";
 import { Controls } from "../parts/controls";
 import { freshId, make, say } from "../parts/dom";
@@ -50,6 +51,7 @@ class View {
   readonly #controls: Controls;
   readonly #text: ReadText;
   readonly #panel: SpreadPanel;
+  readonly #delivery: Delivery;
   readonly #said = make("span", "acs-note");
   readonly #result = make("p", "acs-tip-note acs-search-result");
   #beside: Beside = "nothing";
@@ -63,6 +65,7 @@ class View {
     signal: AbortSignal,
   ) {
     this.#whole = readWhole(model.get("whole"));
+    this.#delivery = deliveryOf(model, signal);
     this.#controls = new Controls(this.#choices, scalesFor(reading));
     this.#controls.element.hidden = false;
     this.#controls.element.querySelector("button")?.remove(); // numbers are one of the things that stand beside
@@ -205,13 +208,10 @@ class View {
   }
 
   #ask(intent: { type: "Weigh"; position: number } | { type: "Find"; token: string }): void {
-    try {
-      this.model.send(intent);
-    } catch {
-      const line = "The kernel is gone: run the cell again to ask.";
-      if (intent.type === "Weigh") this.#panel.tell(intent.position, line);
-      else say(this.#result, line);
-    }
+    if (this.#delivery.deliver(intent)) return;
+    const line = "The kernel is gone: run the cell again to ask.";
+    if (intent.type === "Weigh") this.#panel.tell(intent.position, line);
+    else say(this.#result, line);
   }
 }
 

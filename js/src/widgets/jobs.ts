@@ -5,6 +5,7 @@
  * server from here: every window shows what the one poller in the kernel knows.
  */
 import type { AnyModel, RenderProps } from "@anywidget/types";
+import { deliveryOf } from "../delivery";
 import { make, say } from "../parts/dom";
 import { COLUMNS, type Row, RowView } from "../parts/jobrow";
 
@@ -78,12 +79,9 @@ function draw(model: AnyModel, el: HTMLElement, signal: AbortSignal): void {
   let alive = true;
   let first = true;
 
+  const delivery = deliveryOf(model, signal);
   const send = (intent: { type: "CancelJob" | "OpenJob"; job: string }) => {
-    try {
-      model.send(intent);
-    } catch {
-      lost();
-    }
+    if (!delivery.deliver(intent)) lost();
   };
 
   const act = (view: RowView, what: "cancel" | "open" | "copy") => {
@@ -169,6 +167,7 @@ function draw(model: AnyModel, el: HTMLElement, signal: AbortSignal): void {
   const lost = () => {
     if (!alive) return;
     alive = false;
+    delivery.end();
     say(note, "The kernel is gone: this is how the jobs stood. They go on without it; %acs jobs finds them again.");
     for (const view of views.values()) view.buttons(alive);
   };
