@@ -110,7 +110,8 @@ def test_a_file_holds_its_run_and_branches_and_goes_with_a_whole_copy(folder: Pa
     session.apply(opened("later", parents=["r.p0"], origin=ev.Origin("branch.0", 2)))
     session.apply([came("later.0", " e")])
     (kept,) = recover()
-    assert [branch.text for branch in kept.branches] == [" aother c d", " aother e"]
+    assert [branch.text for branch in kept.branches] == [" aother c d"]
+    assert [branch.text for branch in kept.branches[0].branches] == [" aother e"]
     session.apply([ev.RunClosed("later", "done")])
     assert mine.saved(len(session))
     assert gone(files(folder)[0])

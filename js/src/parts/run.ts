@@ -27,7 +27,8 @@ export interface Around {
   locate: ((node: string) => void) | null;
   stop(run: string): void;
   go: Go;
-  hide(run: string): void;
+  /** `null` where runs are shown one at a time. */
+  hide: ((run: string) => void) | null;
 }
 
 export class RunView {
@@ -54,7 +55,7 @@ export class RunView {
     const branch = sourceOf(state, id) !== null;
     this.#columns = new Columns(around.showPrompt, signal);
     this.#controls = new Controls(around.choices);
-    this.#crumbs = branch ? new Crumbs(id, around.go, around.locate, this.#putAway()) : null;
+    this.#crumbs = branch ? new Crumbs(id, around.go, around.locate, ...this.#putAway()) : null;
     // One legend and one choice of colours serve the original and its branches.
     const tools = branch ? [this.#columns.tools] : [this.#columns.tools, this.#controls.element];
     this.#status = new StatusLine(() => around.stop(id), ...tools);
@@ -166,12 +167,14 @@ export class RunView {
     return { ...this.around.choices.current, asked: this.#asked, whatif: this.#panel?.settings ?? null };
   }
 
-  #putAway(): HTMLElement {
+  #putAway(): HTMLElement[] {
+    const { hide } = this.around;
+    if (hide === null) return [];
     const button = make("button", "acs-quiet", "put away");
     button.type = "button";
     button.title = "Hide this branch; its button in the bar brings it back";
-    button.addEventListener("click", () => this.around.hide(this.id));
-    return button;
+    button.addEventListener("click", () => hide(this.id));
+    return [button];
   }
 
   #offerEdit({ section, id }: Column): void {
