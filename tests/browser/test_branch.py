@@ -332,7 +332,7 @@ def test_a_reader_stays_where_they_are(notebook: Open, page: Page) -> None:
         "window._on_intent = lambda one: (asked.append(one), go_on.set())\n"
         "threading.Thread(target=later).start()",
         "window.tell('Asking for the token ids of the text …', 'probe')",
-        "print([type(one).__name__ + ' ' + str(one.run) for one in asked][-1])",
+        "print(type(asked[-1]).__name__, asked[-1].run)",
         "from acs_jupyter.workbench import Workbench; from acs_jupyter.notebook import Notebook\n"
         "display(Workbench(session, notebook=Notebook(make_view=None)))",
     )
@@ -376,7 +376,7 @@ def test_a_reader_stays_where_they_are(notebook: Open, page: Page) -> None:
     # At a workbench a branch stands alone: the road leads to what it left, and nothing is put away.
     nb.run(5)
     bench = nb.output(5)
-    assert bench.locator(".acs-past-item").count() == 3
+    expect(bench.locator(".acs-past-item")).to_have_count(3)
     assert bench.get_by_role("button", name="put away").count() == 0
     expect(bench.locator(".acs-run")).to_have_attribute("class", re.compile("acs-branch"))
     bench.locator(".acs-crumb").first.click()

@@ -72,14 +72,17 @@ export class Family {
       const words = ways.get(id) ?? "";
       if (run === undefined) continue;
       const own = ownText(state, run);
+      const hidden = this.#views.get(id)?.element.hidden === true;
+      const said = `${run.outcome} ${hidden} ${own.length} ${all.length}`;
+      if (chip.dataset["said"] === said) continue;
+      chip.dataset["said"] = said;
+      chip.toggleAttribute("data-away", hidden);
       // Branches that left alike are told apart by what the model wrote then.
       const twin = own !== "" && all.indexOf(words) !== all.lastIndexOf(words);
       const way = twin ? `${words}: ${excerpt(own.trimStart(), TWIN)}` : words;
       const name = words === "" ? branchName(state, id) : `${branchName(state, id)} from ${sourceName(state, id)}`;
       say(chip, words === "" ? name : `${branchName(state, id).replace("branch ", "")} · ${way}`);
       chip.dataset["outcome"] = run.outcome;
-      const hidden = this.#views.get(id)?.element.hidden === true;
-      chip.toggleAttribute("data-away", hidden);
       chip.title = `${name}, ${outcomeWords(run)}${hidden ? ", put away: click to show it" : ""}\n${shortened(own)}`;
       chip.setAttribute("aria-label", `${name}${words === "" ? "" : `, ${way}`}, ${outcomeWords(run)}${hidden ? ", put away" : ""}`);
     }

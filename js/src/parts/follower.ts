@@ -5,11 +5,14 @@
 
 /** So near to the end is at the end. */
 const NEAR_PX = 24;
+/** A stream that is quicker than this does without frames of its own for the end that moves. */
+const SOON_MS = 120;
 
 export class Follower {
   #following = true;
   #last = 0;
   #frame = 0;
+  #later: ReturnType<typeof setTimeout> | undefined;
   #coming = false;
 
   /** `put` scrolls the box. */
@@ -25,6 +28,7 @@ export class Follower {
     signal.addEventListener("abort", () => {
       sized.disconnect();
       cancelAnimationFrame(this.#frame);
+      clearTimeout(this.#later);
     });
   }
 
@@ -42,11 +46,15 @@ export class Follower {
   #follow(again: boolean): void {
     if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
     this.#toEnd();
-    // A paragraph gets its height when it comes into view; then the end moves once more. Each frame costs a layout.
-    if (again) this.#frame ||= requestAnimationFrame(() => {
+    // A paragraph gets its height when it comes into view; then the end moves once more. What comes next may see to that:
+    // each frame costs a layout.
+    clearTimeout(this.#later);
+    const once = () => {
       this.#frame = 0;
       if (this.#following) this.#toEnd();
-    });
+    };
+    if (this.#coming) this.#later = again ? setTimeout(once, SOON_MS) : undefined;
+    else if (again) this.#frame ||= requestAnimationFrame(once);
   }
 
   #toEnd(): void {

@@ -42,6 +42,7 @@ export class RunView {
   #marked: HTMLElement | null = null;
   #state: State | null = null;
   #asked: number | null = null;
+  #over = "";
   #cancel = () => {};
 
   readonly #crumbs: Crumbs | null;
@@ -92,6 +93,12 @@ export class RunView {
     const run = state.runs[this.id];
     if (run === undefined) return;
     this.#state = state;
+    this.#crumbs?.update(state);
+    // A run that is over and drawn changes no more: many stand beside one that is coming.
+    const seams = run.nodes.map((id) => state.nodes[id]?.origin?.seam ?? "");
+    const over = run.outcome === "open" ? "" : `${run.outcome} ${unsaved} ${seams.join()}`;
+    if (over !== "" && over === this.#over) return;
+    this.#over = over;
     const asked = run.request["logprobs"];
     this.#asked = typeof asked === "number" ? asked : null;
     const brush = this.#brush();
@@ -102,7 +109,6 @@ export class RunView {
       if (run.nodes.length > 1) say(column.finish, finishWords(node, run));
       if (node.tokens.length === 0 && node.text !== "") this.#offerEdit(column);
     });
-    this.#crumbs?.update(state);
     this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
     say(this.#notice, [clampWords(run), unsaved ? (this.#crumbs === null ? UNSAVED : UNSAVED_BRANCH) : ""].filter((words) => words !== "").join(" "));
@@ -114,6 +120,11 @@ export class RunView {
     this.#controls.element.hidden = !measured;
     if (measured) this.#openPanel(run);
     this.#tell();
+  }
+
+  /** When all runs are drawn. */
+  settle(): void {
+    this.#columns.settle();
   }
 
   /** What is shown has been chosen anew: paint every token again, those in view first. */

@@ -62,5 +62,6 @@ export class Stage {
       this.element.append(this.#view.element);
     }
     this.#view.update(this.host.state, this.host.at, false);
+    this.#view.settle();
   }
 }

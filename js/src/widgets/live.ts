@@ -136,6 +136,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
       view.update(host.state, host.at, isUnsaved(id));
     }
     for (const family of families.values()) family.update(host.state);
+    for (const view of views.values()) view.settle();
     for (const run of drafts.settle(host.state, host.refused)) familyOf(run)?.focus(run);
     drafts.place((node) => views.get(host.state.nodes[node]?.run ?? "")?.sectionOf(node));
     giveUp.hidden = host.asking === "";
