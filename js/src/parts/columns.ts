@@ -79,12 +79,12 @@ export class Columns {
       const node = state.nodes[id];
       if (node === undefined) continue;
       const column = this.#columns.get(id) ?? this.#open(state, run, node);
-      const [before, paragraphs] = [column.text.tokens.length, column.text.paragraphs.length];
+      const [before, blocks] = [column.text.tokens.length, column.text.blocks.length];
       draw(column, node);
       const long = column.strip.update(node);
       if (long || this.#beside || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
       if (this.#coming && column.text.tokens.length > before) {
-        const opened = column.text.paragraphs.length > paragraphs;
+        const opened = column.text.blocks.length > blocks;
         this.#after.push(() => column.follower.came(run.outcome === "open", opened));
       }
     }

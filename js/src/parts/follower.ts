@@ -32,7 +32,7 @@ export class Follower {
     });
   }
 
-  /** Something came; `more`: and more will; `opened`: and paragraphs were opened for it. */
+  /** Something came; `more`: and more will; `opened`: and a block was opened for it. */
   came(more: boolean, opened: boolean): void {
     this.#coming = more;
     this.#follow(opened || !more);
@@ -46,7 +46,7 @@ export class Follower {
   #follow(again: boolean): void {
     if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
     this.#toEnd();
-    // A paragraph gets its height when it comes into view; then the end moves once more. What comes next may see to that:
+    // A block gets its height when it comes into view; then the end moves once more. What comes next may see to that:
     // each frame costs a layout.
     clearTimeout(this.#later);
     const once = () => {
