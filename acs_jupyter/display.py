@@ -105,7 +105,8 @@ class NotebookView:
             if fit and not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
             self._copy.update(bundle, raw=True, metadata=record)
-            self._unsaved.saved(position)
+            if not self._window.reopened:  # else nobody knows whether the copy has arrived
+                self._unsaved.saved(position)
 
     def _family(self, session: Session) -> list[str]:
         return [self._run, *descendants(session, self._run)]

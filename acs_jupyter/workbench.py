@@ -129,7 +129,7 @@ class Workbench(Bench):
             records = [pack_run(now, run) for run in dict.fromkeys(root_of(now, run) for run in runs)]
             self._copy.update(bench_bundle(now, runs), raw=True, metadata={KEY: records})
             for run, kept in list(self._unsaved.items()):
-                if run in runs and kept.saved(position):
+                if run in runs and not self.reopened and kept.saved(position):
                     self._unsaved.pop(run).end()
 
 

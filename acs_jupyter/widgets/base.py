@@ -51,6 +51,10 @@ class Window(anywidget.AnyWidget):
     grows: ClassVar[bool] = False
     """Whether branches of the followed runs are followed too."""
 
+    reopened = False
+    """Whether a page asked for all of it after it was shown: one that was reloaded, to which its cell's outputs come no
+    more, and its saved file lacks them."""
+
     interrupts = traitlets.Bool(True).tag(sync=True)
     """Whether a Stop that gets no answer may interrupt the kernel: only when a run is what keeps it busy."""
 
@@ -85,6 +89,7 @@ class Window(anywidget.AnyWidget):
         state: dict[str, Any] = super().get_state(key, drop_defaults)
         if key is None:
             state["snapshot"] = self._feed.packed()
+            self.reopened = self.reopened or self.comm is not None
         return state
 
     def close(self) -> None:

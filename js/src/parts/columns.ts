@@ -79,13 +79,12 @@ export class Columns {
       const node = state.nodes[id];
       if (node === undefined) continue;
       const column = this.#columns.get(id) ?? this.#open(state, run, node);
-      const [before, blocks] = [column.text.tokens.length, column.text.blocks.length];
+      const before = column.text.tokens.length;
       draw(column, node);
       const long = column.strip.update(node);
       if (long || this.#beside || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
       if (this.#coming && column.text.tokens.length > before) {
-        const opened = column.text.blocks.length > blocks;
-        this.#after.push(() => column.follower.came(run.outcome === "open", opened));
+        this.#after.push(() => column.follower.came(run.outcome === "open"));
       }
     }
     this.#coming = run.outcome === "open";

@@ -23,7 +23,7 @@ export class Follower {
   ) {
     box.addEventListener("scroll", () => this.#scrolled(), { signal, passive: true });
     // A box out of view is not laid out; it gets its size when the reader comes to it.
-    const sized = new ResizeObserver(() => this.#coming && this.#follow(true));
+    const sized = new ResizeObserver(() => this.#coming && this.#follow());
     sized.observe(box);
     signal.addEventListener("abort", () => {
       sized.disconnect();
@@ -32,10 +32,10 @@ export class Follower {
     });
   }
 
-  /** Something came; `more`: and more will; `opened`: and a block was opened for it. */
-  came(more: boolean, opened: boolean): void {
+  /** Something came; `more`: and more will. */
+  came(more: boolean): void {
     this.#coming = more;
-    this.#follow(opened || !more);
+    this.#follow();
   }
 
   /** The reader looks at a place: stay there until they go to the end. */
@@ -43,18 +43,18 @@ export class Follower {
     this.#following = false;
   }
 
-  #follow(again: boolean): void {
+  #follow(): void {
     if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
     this.#toEnd();
-    // A block gets its height when it comes into view; then the end moves once more. What comes next may see to that:
-    // each frame costs a layout.
+    // A block gets its height when it comes into view; then the end moves once more. What comes next sees to that, if it
+    // comes soon: each frame costs a layout.
     clearTimeout(this.#later);
     const once = () => {
       this.#frame = 0;
       if (this.#following) this.#toEnd();
     };
-    if (this.#coming) this.#later = again ? setTimeout(once, SOON_MS) : undefined;
-    else if (again) this.#frame ||= requestAnimationFrame(once);
+    if (this.#coming) this.#later = setTimeout(once, SOON_MS);
+    else this.#frame ||= requestAnimationFrame(once);
   }
 
   #toEnd(): void {
