@@ -11,8 +11,10 @@ const SOON_MS = 120;
 export class Follower {
   #following = true;
   #last = 0;
+  #height = 0;
   #frame = 0;
   #later: ReturnType<typeof setTimeout> | undefined;
+  #began = false;
   #coming = false;
 
   /** `put` scrolls the box. */
@@ -22,9 +24,10 @@ export class Follower {
     signal: AbortSignal,
   ) {
     box.addEventListener("scroll", () => this.#scrolled(), { signal, passive: true });
-    // A box out of view is not laid out; it gets its size when the reader comes to it.
+    // What is out of view is not laid out; box and blocks get their sizes when the reader comes to them.
     const sized = new ResizeObserver(() => this.#coming && this.#follow());
     sized.observe(box);
+    box.addEventListener("contentvisibilityautostatechange", () => this.#began && this.#soon(), { signal });
     signal.addEventListener("abort", () => {
       sized.disconnect();
       cancelAnimationFrame(this.#frame);
@@ -34,6 +37,7 @@ export class Follower {
 
   /** Something came; `more`: and more will. */
   came(more: boolean): void {
+    this.#began = true;
     this.#coming = more;
     this.#follow();
   }
@@ -46,19 +50,25 @@ export class Follower {
   #follow(): void {
     if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
     this.#toEnd();
-    // A block gets its height when it comes into view; then the end moves once more. What comes next sees to that, if it
-    // comes soon: each frame costs a layout.
+    // A block gets its height when it comes into view; then the end moves once more.
+    if (this.#coming) this.#soon();
+    else this.#frame ||= requestAnimationFrame(() => this.#again());
+  }
+
+  /** Once more, unless something comes before: that sees to it, and each frame costs a layout. */
+  #soon(): void {
     clearTimeout(this.#later);
-    const once = () => {
-      this.#frame = 0;
-      if (this.#following) this.#toEnd();
-    };
-    if (this.#coming) this.#later = setTimeout(once, SOON_MS);
-    else this.#frame ||= requestAnimationFrame(once);
+    this.#later = setTimeout(() => this.#again(), SOON_MS);
+  }
+
+  #again(): void {
+    this.#frame = 0;
+    if (this.#following && this.box.classList.contains("acs-boxed")) this.#toEnd();
   }
 
   #toEnd(): void {
-    this.put(this.box.scrollHeight);
+    this.#height = this.box.scrollHeight;
+    this.put(this.#height);
     this.#last = this.box.scrollTop;
     // As tall as it will be: from here on what is in the box lays out nothing around it.
     if (this.#last > 0) this.box.classList.add("acs-full");
@@ -67,7 +77,9 @@ export class Follower {
   #scrolled(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.box;
     if (scrollHeight - scrollTop - clientHeight < NEAR_PX) this.#following = true;
-    else if (scrollTop < this.#last - 1) this.#following = false;
+    // What was laid out anew moves too, and is no reader.
+    else if (scrollTop < this.#last - 1 && scrollHeight === this.#height) this.#following = false;
     this.#last = scrollTop;
+    this.#height = scrollHeight;
   }
 }
