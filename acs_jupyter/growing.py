@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from .branching import plan
 from .connection import streamed_if_possible
@@ -22,8 +22,13 @@ from .session import Session
 from .token_ids import Found, Unknown, differing, found, probes, scoring_fields
 from .wire import request_fields
 
-Tell = Callable[[str], None]
-"""Takes one line for whoever asked; ``""`` takes back the last one."""
+
+class Tell(Protocol):
+    """Takes one line for whoever asked; ``""`` takes back the last one. ``stops``: the run that it speaks of, which
+    stands in no window and can be stopped by that name."""
+
+    def __call__(self, line: str, stops: str = "") -> None: ...  # noqa: D102  # see the class
+
 
 _NONE, _NOWHERE, _STOPPED = "No branch was begun.", "Where is not known.", "It was stopped."
 
@@ -88,11 +93,22 @@ class Grower:
         else:
             tell(_refusal(handle.failure))
 
-    def _score(self, prompts: list[str], like: dict[str, Any], then: Callable[[Handle], None]) -> None:
+    def _score(
+        self, prompts: list[str], like: dict[str, Any], line: str, tell: Tell, then: Callable[[Handle], None]
+    ) -> None:
         """Ask how the server reads texts. The answer stands in a session of its own: it is no continuation."""
         pump = self._pump()
-        with self._here.again():
-            pump.start(pump.client.request(**scoring_fields(prompts, like)), Session()).detach(then)
+        with self._lock, self._here.again():
+            handle = pump.start(pump.client.request(**scoring_fields(prompts, like)), Session())
+            self._handles[handle.run] = handle
+        tell(line, handle.run)
+
+        def over(one: Handle) -> None:
+            with self._lock:
+                self._handles.pop(one.run, None)
+            then(one)
+
+        handle.detach(over)
 
     # -- by token ids -----------------------------------------------------------------------------
 
@@ -100,10 +116,11 @@ class Grower:
         after = intent.text if isinstance(intent, Fork) else ""
         text = str(made.request.prompt)
         text = text[: len(text) - len(after)]
-        tell("Asking for the token ids of the text …")
         self._score(
             probes(text, after),
             request_fields(made.request),
+            "Asking for the token ids of the text …",
+            tell,
             lambda handle: _telling(tell, lambda: self._recovered(handle, made, intent, (text, after), tell)),
         )
 
@@ -131,10 +148,11 @@ class Grower:
         sent = self.session.runs[here.run].request if here and here.origin else {}
         if not isinstance(sent.get("prompt"), str):
             raise Unknown("This is no branch that was sent as text.")
-        tell("Asking how the server reads the text …")
         self._score(
             [sent["prompt"]],
             sent,
+            "Asking how the server reads the text …",
+            tell,
             lambda handle: _telling(tell, lambda: self._located(handle, node, tell), _NOWHERE),
         )
 

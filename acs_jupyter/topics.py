@@ -18,6 +18,7 @@ _START = """\
 %acs jobs                  the completion jobs of this key, live; %acs help jobs
 %acs budget                what was spent, held and is left; limits, export: %acs help budget
 %acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
+%acs recover               what had come when a kernel was killed, as a copy that the notebook saves; all, forget
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}
 

@@ -10,7 +10,7 @@ import type { Event } from "./events";
 import { Delivery } from "./delivery";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
-import { emptyState, fold, type RunState, type State } from "./state";
+import { emptyState, fold, goesOn, type RunState, type State } from "./state";
 
 export type Branching =
   | { type: "Fork"; node: string; token: number; text: string; exact?: boolean }
@@ -49,7 +49,7 @@ export interface Word {
 }
 
 export const LOST_TEXT =
-  "The kernel is gone. The file holds this text up to its last copy; what came after that is in this page only: select it and copy it.";
+  "The kernel is gone. %acs recover puts what its cells had received into the notebook; until then the end of this text is in this page only.";
 
 export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
 
@@ -61,6 +61,7 @@ interface Message extends Word {
   ack?: string;
   ask?: string;
   told?: string;
+  stops?: string;
 }
 
 interface Interruptible {
@@ -79,6 +80,10 @@ export interface Host {
   option<T>(name: string): T | undefined;
   /** One line about what was asked for and not done, or "". */
   readonly told: string;
+  /** What goes on while that line stands, and can be stopped; "" when nothing does. */
+  readonly asking: string;
+  /** Stop that. */
+  giveUp(): void;
   /** Whether nothing will come of what was asked for last. */
   readonly refused: boolean;
   /** Runs that had ended when this page came to them. */
@@ -104,6 +109,7 @@ export function connect(model: AnyModel): Host {
   let at = 0;
   let asked = false;
   let told = "";
+  let asking = "";
   let lost = false;
   let unanswered = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
@@ -119,8 +125,9 @@ export function connect(model: AnyModel): Host {
   /** False when there is no kernel. */
   const send = (intent: Intent): boolean => delivery.deliver(intent);
 
-  const say = (line: string) => {
+  const say = (line: string, stops = "") => {
     told = line;
+    asking = stops;
     tell(false);
   };
 
@@ -135,9 +142,11 @@ export function connect(model: AnyModel): Host {
   const adopt = (packed: string) => {
     const snapshot = unpack(packed);
     if (snapshot === null || snapshot.seq < seq || (snapshot.seq === seq && !asked && seq > 0)) return;
+    const before = state;
     ({ state, seq, at } = snapshot);
     asked = false;
-    tell(true);
+    // What was drawn stays where it still holds: its reader may be in the middle of something.
+    tell(!goesOn(before, state));
   };
 
   const resync = () => {
@@ -153,7 +162,7 @@ export function connect(model: AnyModel): Host {
       clearTimeout(patience);
       unanswered = false;
       if (told === BUSY) say("");
-    } else if (message.told !== undefined) say(message.told);
+    } else if (message.told !== undefined) say(message.told, message.stops);
     else if (message.snapshot !== undefined) adopt(message.snapshot);
     else if (message.events !== undefined && message.seq !== undefined) {
       if (asked || message.seq <= seq) return;
@@ -233,6 +242,12 @@ export function connect(model: AnyModel): Host {
     },
     get told() {
       return told;
+    },
+    get asking() {
+      return asking;
+    },
+    giveUp() {
+      if (asking !== "") ask({ type: "Cancel", run: asking });
     },
     get refused() {
       return lost || REFUSED.test(told);

@@ -1,4 +1,4 @@
-"""Real kernels that run the cells of a notebook, as a front end would."""
+"""Real kernels that run the cells of a notebook, as a front end would, and can be killed."""
 
 from __future__ import annotations
 
