@@ -44,6 +44,7 @@ from .wire import CompletionRequest, Model, ModelStatus, Prompt
 
 T = TypeVar("T")
 E = TypeVar("E", bound=AcsError)
+C = TypeVar("C", bound="Connection")
 Reached = httpx.Response | AcsError
 """An answer, or why there is none."""
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
@@ -119,6 +120,13 @@ class Connection:
             self._inherited = False
             self._left_behind.append(inherited)  # closing it is the parent's, too
             self._set_up()
+
+    def same(self, kind: type[C]) -> C:
+        """Another client to the same server, as the same, under the same budget: one for another event loop."""
+        return kind(
+            self.base_url, self._secret, model=self.model, workload=self._workload, timeout=self._timeout,
+            retries=self.retries, longest_wait=self._longest_wait, meter=self.meter,
+        )  # fmt: skip
 
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""

@@ -29,6 +29,7 @@ from .streams import result_of
 from .wire import BootStage, CompletionRequest
 
 _DRAIN_SECONDS = 5.0
+Also = Callable[[list[AnyEvent]], list[AnyEvent]]
 BOOT_AFTER, BOOT_EVERY = 4.0, 5.0
 """Seconds of silence before a model's status is asked for, and between two such questions."""
 
@@ -50,8 +51,11 @@ class Pump:
         parents: list[str] | None = None,
         origin: Origin | None = None,
         added: str = "",
+        also: Also = list,
     ) -> Handle:
         """Send a request; its events wait in the handle until someone takes them. See ``events.opening``.
+
+        ``also`` gives what is folded in the place of a batch: the batch, and what belongs to it.
 
         Its budget is held here, in the caller's thread and scopes; raises ``BudgetRefused``.
         """
@@ -60,7 +64,7 @@ class Pump:
         try:
             with uninterrupted():
                 self.client.reserve(exchange)
-                begun.append(Handle(self.client, exchange, session, self._running_loop()))
+                begun.append(Handle(self.client, exchange, session, self._running_loop(), also))
         except BaseException:
             for handle in begun:
                 handle.abandon()
@@ -102,8 +106,10 @@ class Handle:
         exchange: Exchange,
         session: Session,
         loop: asyncio.AbstractEventLoop,
+        also: Also = list,
     ) -> None:
         self.run = exchange.run
+        self._also = also
         self.session = session
         self._client = client
         self._exchange = exchange
@@ -218,6 +224,7 @@ class Handle:
 
     def _take(self, events: list[AnyEvent]) -> None:
         self._begun = True
+        events = self._also(events)
         if self._detached:
             self.session.apply(events)
         else:

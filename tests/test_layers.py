@@ -83,7 +83,7 @@ FLOORS = [
     {"job_holds"},
     {"jobs", "widgets.job_table", "job_handle"},
     {"seams"},
-    {"client", "widgets.live", "widgets.compare", "widgets.workbench", "widgets.inspector"},
+    {"client", "widgets.live", "widgets.compare", "widgets.workbench", "widgets.inspector", "widgets.loom"},
     {"pump", "replay", "job_watch", "widgets.jobs", "scoring", "exact_ids", "budget_command"},
     {"growing", "inspector", "surgery"},
     {
@@ -104,6 +104,8 @@ FLOORS = [
         for form in ("basemode", "mikupad", "obsidian", "plain", "service", "socketteer")
     },
     {"loom_formats.choosing"},
+    {"loom_reading", "loom_selection"},
+    {"loom_changing"},
     {"loom"},
     {"rollouts.journal", "rollouts.cache", "rollouts.lines", "rollouts.outcomes"},
     {"rollouts.feed", "rollouts.results"},
@@ -116,7 +118,9 @@ FLOORS = [
     {"notebook"},
     {"comparing", "widgets.lanes"},
     {"display", "job_command", "workbench"},
-    {"job_display", "compare", "recovering"},
+    {"job_display", "compare", "recovering", "widgets.loom_static"},
+    {"loom_copies"},
+    {"loom_desk"},
     {"job_board", "job_cell"},
     {"magics"},
 ]
@@ -143,6 +147,9 @@ PURE = {
     "loom_formats.values",
     "loom_file",
     "loom_growing",
+    "loom_reading",
+    "loom_changing",
+    "loom_selection",
     "loom_measure",
     "loom_query",
     "branching",
@@ -188,6 +195,7 @@ LATE = {
     ("completion", "frames"),
     ("completion", "replay"),
     ("completion", "widgets.snapshot"),
+    ("loom", "loom_desk"),
 }
 
 
