@@ -18,7 +18,9 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .budget_view import BudgetMeter
+    from .calibrating import Calibration, calibration
     from .client import AsyncClient, Client
+    from .compare import Compare
     from .completion import Choice, Completion, Token
     from .differences import Difference, difference
     from .distribution import Distribution, Distributions
@@ -31,14 +33,17 @@ if TYPE_CHECKING:
     from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
     from .session import Session
     from .surgery import Surgery
+    from .unsaved import recover
     from .workbench import Workbench
 
 _HOMES = {
     "AcsError": "errors",
     "AsyncClient": "client",
     "BudgetMeter": "budget_view",
+    "Calibration": "calibrating",
     "Choice": "completion",
     "Client": "client",
+    "Compare": "compare",
     "Completion": "completion",
     "Difference": "differences",
     "Distribution": "distribution",
@@ -51,6 +56,7 @@ _HOMES = {
     "Surgery": "surgery",
     "Token": "completion",
     "Workbench": "workbench",
+    "calibration": "calibrating",
     "choose": "scoring",
     "difference": "differences",
     "distributions": "scoring",
@@ -58,6 +64,7 @@ _HOMES = {
     "logprob": "scoring",
     "next_token": "scoring",
     "perplexity": "scoring",
+    "recover": "unsaved",
     "rollout": "rollouts",
     "rollout_async": "rollouts",
     "score": "scoring",
@@ -68,8 +75,10 @@ __all__ = [
     "AcsError",
     "AsyncClient",
     "BudgetMeter",
+    "Calibration",
     "Choice",
     "Client",
+    "Compare",
     "Completion",
     "Difference",
     "Distribution",
@@ -83,6 +92,7 @@ __all__ = [
     "Token",
     "Workbench",
     "__version__",
+    "calibration",
     "choose",
     "difference",
     "distributions",
@@ -91,6 +101,7 @@ __all__ = [
     "logprob",
     "next_token",
     "perplexity",
+    "recover",
     "rollout",
     "rollout_async",
     "score",

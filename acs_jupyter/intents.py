@@ -117,6 +117,13 @@ class Find(Intent, frozen=True):
     token: Annotated[str, Meta(min_length=1)]
 
 
+class RunLanes(Intent, frozen=True):
+    """Send one lane of a comparison, or all of them; ``prompt`` is what the lanes without their own share."""
+
+    prompt: str
+    lane: Position | None = None
+
+
 class Grow(Intent, frozen=True):
     """Continue a node of a loom ``n`` times by one request. ``fields``: sampling to use, and to remember there."""
 
@@ -254,6 +261,7 @@ AnyIntent = (
     | Export
     | Weigh
     | Find
+    | RunLanes
     | Tending
 )
 

@@ -37,8 +37,8 @@ class Asking(Protocol):
 
     ended: Callable[[], None]
 
-    def obey(self, intent: AnyIntent, tell: Callable[[str], None]) -> None:
-        """Do it, or ``tell`` in one line why not."""
+    def obey(self, intent: AnyIntent, tell: Any) -> None:
+        """Do it, or ``tell`` in one line why not (``Window.tell``)."""
 
 
 class View(Protocol):

@@ -22,6 +22,8 @@ from .completion import Completion
 from .errors import AcsError
 from .events import AnyEvent, Origin, Waited
 from .exchange import Exchange
+from .forking import Lock
+from .interrupts import uninterrupted
 from .session import Session
 from .streams import result_of
 from .wire import BootStage, CompletionRequest
@@ -39,7 +41,7 @@ class Pump:
         self.client = client
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def start(
         self,
@@ -58,8 +60,16 @@ class Pump:
         Its budget is held here, in the caller's thread and scopes; raises ``BudgetRefused``.
         """
         exchange = self.client.exchange(request, parents=parents, origin=origin, added=added)
-        self.client.reserve(exchange)
-        return Handle(self.client, exchange, session, self._running_loop(), also)
+        begun: list[Handle] = []
+        try:
+            with uninterrupted():
+                self.client.reserve(exchange)
+                begun.append(Handle(self.client, exchange, session, self._running_loop(), also))
+        except BaseException:
+            for handle in begun:
+                handle.abandon()
+            raise
+        return begun[0]
 
     def close(self) -> None:
         """Stop everything and end the thread."""

@@ -176,6 +176,19 @@ export function textTo(state: State, id: string): string {
   return texts.reverse().join("");
 }
 
+/** Whether a state only adds to what another one shows: runs and nodes are there, texts and tokens begin alike. */
+export function goesOn(before: State, after: State): boolean {
+  const runs = Object.keys(before.runs);
+  return (
+    runs.length > 0 &&
+    runs.every((id) => after.runs[id] !== undefined) &&
+    Object.values(before.nodes).every((old) => {
+      const node = after.nodes[old.id];
+      return node !== undefined && node.run === old.run && node.text.startsWith(old.text) && old.tokens.every((token, i) => token === node.tokens[i]);
+    })
+  );
+}
+
 export function nodeOf(state: State, id: string): NodeState {
   const node = state.nodes[id];
   if (node === undefined) throw new Error(`no node ${id}`);

@@ -123,9 +123,8 @@ export class ChildrenView {
     card.section.classList.toggle("acs-loom-unread", unread);
     card.stop.hidden = !busy;
     if (card.settled && !busy) return () => {};
-    const [before, paragraphs] = [card.text.tokens.length, card.text.paragraphs.length];
+    const before = card.text.tokens.length;
     card.text.update(node, !busy, echoed(state, node), this.brushOf(node));
-    const opened = card.text.paragraphs.length > paragraphs;
     const more = card.text.tokens.length > before;
     card.settled = !busy;
     const words = node.choice === null || run === undefined ? ["written by hand"] : [finishWords(node, run), ...figures(node)];
@@ -133,7 +132,7 @@ export class ChildrenView {
     if (run !== undefined && run.error !== null && node.choice !== null) words.push(errorWords(run));
     if (busy && run !== undefined && run.note !== null) words.push(run.note);
     say(card.foot, words.filter((word) => word !== "").join(" · "));
-    return () => more && card.follower.came(busy, opened);
+    return () => more && card.follower.came(busy);
   }
 
   #open(node: NodeState): Card {

@@ -39,7 +39,10 @@ class Bench {
   ) {
     this.element.setAttribute("aria-label", "Workbench");
     this.#form = new Form(host.option<Field[]>("form") ?? [], () => this.#edited());
-    this.#stage = new Stage(host, this.element, signal);
+    this.#stage = new Stage(host, this.element, signal, (run) => {
+      this.#shown = run;
+      this.update(false);
+    });
     this.#refusal.hidden = this.#notice.hidden = this.#which.hidden = true;
     this.#refusal.setAttribute("role", "alert");
     this.#notice.setAttribute("role", "status");
