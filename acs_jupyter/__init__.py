@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
     from .session import Session
     from .surgery import Surgery
+    from .unsaved import recover
     from .workbench import Workbench
 
 _HOMES = {
@@ -63,6 +64,7 @@ _HOMES = {
     "logprob": "scoring",
     "next_token": "scoring",
     "perplexity": "scoring",
+    "recover": "unsaved",
     "rollout": "rollouts",
     "rollout_async": "rollouts",
     "score": "scoring",
@@ -99,6 +101,7 @@ __all__ = [
     "logprob",
     "next_token",
     "perplexity",
+    "recover",
     "rollout",
     "rollout_async",
     "score",

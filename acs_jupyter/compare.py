@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .aside import Aside
 from .comparing import Comparison, shared_prompt
+from .copying import Copier
 from .errors import AcsError, InvalidRequest
 from .intents import AnyIntent, Cancel, RunLanes
 from .lanes import MOST_IN_A_GRID, MOST_LANES, as_json, checked, grid, setting
@@ -50,13 +50,13 @@ class Compare(CompareWindow):
         self.session = Session() if session is None else session
         self._notebook = this_kernel_s() if notebook is None else notebook
         self._copy: Any = None
-        self._aside = Aside(self._write_copy, "acs-compare-copy")
+        self._copier = Copier(self._write_copy, self._coming)
         values = {**self._notebook.defaults, **shared}
         self._core = Comparison(
             prompt, lanes, self.session, asked=self._notebook.asked, start=self._notebook.start, shared=values,
             most=_most,
         )  # fmt: skip
-        self._core.changed = self._aside.wish
+        self._core.changed = self._copier.soon
         self._core.prompt = prompt or shared_prompt(self.session, self._core.lanes)
         own = [lane.prompt for lane in self._core.lanes]
         super().__init__(
@@ -163,6 +163,9 @@ class Compare(CompareWindow):
         display(made[0] if isinstance(made, tuple) else made, raw=True)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
         self._write_copy()
+
+    def _coming(self) -> bool:
+        return any(run.outcome == "open" for run in list(self.session.runs.values()))
 
     def _write_copy(self) -> None:
         """What is read where no kernel is: the last run of each lane, and the records of all."""

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .aside import Aside
 from .branching import descendants
+from .copying import Copier
 from .events import AnyEvent, TokensArrived
 from .intents import AnyIntent
+from .ledger import place
 from .notebook import Asking, View
 from .session import Session
+from .unsaved import Unsaved
 
 if TYPE_CHECKING:
     from .completion import Completion
@@ -51,16 +53,14 @@ def show_copy(shell: Any, completion: Completion) -> None:
 class NotebookView:
     """The live cell, then a static copy that hides itself while the live cell is there.
 
-    The copy is written when the run ends, and again whenever a branch of it has ended. While one of them streams it
-    is written now and then, so that a kernel that dies takes little with it.
+    The copy is written when the run ends, and again when branches of it have ended. Written while they stream it would
+    harm the page: until a copy has all, it stands in a file (``unsaved.py``), where a killed kernel leaves it.
     """
 
     def __init__(self) -> None:
         self._copy: Any = None
         self._saving = threading.Lock()
-        # A long text takes a while to draw, and the pump's thread has streams to carry. Of branches that end together
-        # one copy holds all.
-        self._aside = Aside(self._save, "acs-copy")
+        self._copier = Copier(self._save, self._coming)
 
     def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
         """Show the live cell and an empty place for the copy."""
@@ -69,6 +69,8 @@ class NotebookView:
         from .widgets.live import LiveCell  # noqa: PLC0415  # anywidget loads with the first cell
 
         self._session, self._run = session, handle.run
+        # First: what a window shows is kept by then.
+        self._unsaved = Unsaved(session, handle.run, notebook=place.notebook(), cell=place.cell.get())
 
         def obey(intent: AnyIntent) -> None:
             asking.obey(intent, window.tell)
@@ -79,7 +81,7 @@ class NotebookView:
         self._window = window
         display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
-        asking.ended = self._aside.wish
+        asking.ended = self._copier.soon
 
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
@@ -94,6 +96,7 @@ class NotebookView:
             now = self._session.copy()  # branches may be coming while it is drawn
             if self._run not in now.runs:
                 return
+            position = len(now)
             record = record_of(now, self._run)  # of what is open as open; read again, it is interrupted
             part = any(now.runs[run].outcome == "open" for run in self._family(now))
             now.interrupt_open()  # nothing more comes into this copy
@@ -102,9 +105,14 @@ class NotebookView:
             if fit and not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
             self._copy.update(bundle, raw=True, metadata=record)
+            if not self._window.reopened:  # else nobody knows whether the copy has arrived
+                self._unsaved.saved(position)
 
     def _family(self, session: Session) -> list[str]:
         return [self._run, *descendants(session, self._run)]
+
+    def _coming(self) -> bool:
+        return any(self._session.runs[run].outcome == "open" for run in self._family(self._session))
 
 
 class TextView:

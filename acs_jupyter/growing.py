@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from .branching import plan
 from .connection import streamed_if_possible
@@ -16,14 +16,19 @@ from .errors import AcsError
 from .events import Origin, SeamSought
 from .intents import AnyIntent, Branching, Cancel, Edit, Fork, Locate, Resample
 from .ledger import place
-from .pump import Handle, Pump
+from .pump import Also, Handle, Pump
 from .session import Fork as Plan
 from .session import Session
 from .token_ids import Found, Unknown, differing, found, probes, scoring_fields
 from .wire import request_fields
 
-Tell = Callable[[str], None]
-"""Takes one line for whoever asked; ``""`` takes back the last one."""
+
+class Tell(Protocol):
+    """Takes one line for whoever asked; ``""`` takes back the last one. ``stops``: the run that it speaks of, which
+    stands in no window and can be stopped by that name."""
+
+    def __call__(self, line: str, stops: str = "") -> None: ...  # noqa: D102  # see the class
+
 
 _NONE, _NOWHERE, _STOPPED = "No branch was begun.", "Where is not known.", "It was stopped."
 
@@ -32,14 +37,16 @@ class Grower:
     """Runs of one session that windows ask for. Safe to call from any thread; no call waits for the network.
 
     ``pump`` gives the pump of now, and may raise :class:`AcsError`. ``ended`` is called, on the pump's thread, when a
-    branch has ended and its record could be written.
+    branch has ended and its record could be written; ``begun`` with a branch's run; ``also``: see :class:`Pump`.
     """
 
     def __init__(self, session: Session, pump: Callable[[], Pump]) -> None:
         self.session = session
         self.ended: Callable[[], None] = lambda: None
+        self.begun: Callable[[str], None] = lambda run: None
+        self.also: Also = list
         self._pump = pump
-        self._cell = place.cell.get()  # a branch is booked under the cell that it grew from
+        self._here = place.Here()  # a branch belongs to the cell that it grew from, and to its limits
         self._handles: dict[str, Handle] = {}
         self._lock = threading.Lock()
 
@@ -72,13 +79,20 @@ class Grower:
         self._recover(made, intent, tell)
 
     def _start(self, made: Plan, prompt: Any, origin: Origin | None, tell: Tell) -> None:
-        pump = self._pump()
         fields = streamed_if_possible({**request_fields(made.request), "prompt": prompt})
+        self.begun(self.send(fields, made.parents, origin, tell))
+
+    def send(
+        self, fields: dict[str, Any], parents: list[str] | None, origin: Origin | None, tell: Tell
+    ) -> str:
+        """Begin a run; its id. Raises :class:`AcsError` when it cannot be sent."""
+        pump = self._pump()
         request = pump.client.request(**fields)
-        with self._lock, place.at(self._cell):
-            handle = pump.start(request, self.session, parents=made.parents, origin=origin)
+        with self._lock, self._here.again():
+            handle = pump.start(request, self.session, parents=parents, origin=origin, also=self.also)
             self._handles[handle.run] = handle
         handle.detach(lambda one: self._over(one, tell))
+        return handle.run
 
     def _over(self, handle: Handle, tell: Tell) -> None:
         with self._lock:
@@ -88,11 +102,22 @@ class Grower:
         else:
             tell(_refusal(handle.failure))
 
-    def _score(self, prompts: list[str], like: dict[str, Any], then: Callable[[Handle], None]) -> None:
+    def _score(
+        self, prompts: list[str], like: dict[str, Any], line: str, tell: Tell, then: Callable[[Handle], None]
+    ) -> None:
         """Ask how the server reads texts. The answer stands in a session of its own: it is no continuation."""
         pump = self._pump()
-        with place.at(self._cell):
-            pump.start(pump.client.request(**scoring_fields(prompts, like)), Session()).detach(then)
+        with self._lock, self._here.again():
+            handle = pump.start(pump.client.request(**scoring_fields(prompts, like)), Session())
+            self._handles[handle.run] = handle
+        tell(line, handle.run)
+
+        def over(one: Handle) -> None:
+            with self._lock:
+                self._handles.pop(one.run, None)
+            then(one)
+
+        handle.detach(over)
 
     # -- by token ids -----------------------------------------------------------------------------
 
@@ -100,10 +125,11 @@ class Grower:
         after = intent.text if isinstance(intent, Fork) else ""
         text = str(made.request.prompt)
         text = text[: len(text) - len(after)]
-        tell("Asking for the token ids of the text …")
         self._score(
             probes(text, after),
             request_fields(made.request),
+            "Asking for the token ids of the text …",
+            tell,
             lambda handle: _telling(tell, lambda: self._recovered(handle, made, intent, (text, after), tell)),
         )
 
@@ -131,10 +157,11 @@ class Grower:
         sent = self.session.runs[here.run].request if here and here.origin else {}
         if not isinstance(sent.get("prompt"), str):
             raise Unknown("This is no branch that was sent as text.")
-        tell("Asking how the server reads the text …")
         self._score(
             [sent["prompt"]],
             sent,
+            "Asking how the server reads the text …",
+            tell,
             lambda handle: _telling(tell, lambda: self._located(handle, node, tell), _NOWHERE),
         )
 

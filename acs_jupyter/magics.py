@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 BODILESS = "cell"
 """What a cell that is nothing but its ``%%acs`` line becomes: ``%acs cell ...``; nobody needs to type it."""
-COMMANDS = ["budget", "doctor", "help", "jobs", "last", "local", "models", "set"]
+COMMANDS = ["budget", "doctor", "help", "jobs", "last", "local", "models", "recover", "set"]
 
 
 @magics_class
@@ -62,7 +62,7 @@ class AcsMagics(Magics):
             if getattr(self, name) is not None:
                 self.notebook.defaults[name] = getattr(self, name)
         self._running: list[str] = []
-        self._looked_for_jobs = False
+        self._looked_back = False
 
     # -- the magics -------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class AcsMagics(Magics):
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs models|budget|set [NAME [VALUE]]|doctor|jobs|last [NAME]|local [--gguf FILE]|help [TOPIC]``."""
+        """``%acs budget|doctor|help|jobs|last [NAME]|local [--gguf FILE]|models|recover|set [NAME [VALUE]]``."""
         with _told_in_one_line():
             command, _, rest = line.strip().partition(" ")
             if command not in (*COMMANDS, BODILESS):
@@ -94,12 +94,25 @@ class AcsMagics(Magics):
 
         run(self.notebook, self.shell, prompt, options, keep=self._keep_job(options))
 
-    def _pick_up_jobs(self) -> None:
-        if not self._looked_for_jobs:
-            self._looked_for_jobs = True
+    def _look_back(self) -> None:
+        """Once a kernel: go on with jobs, and say what one that was killed left."""
+        if not self._looked_back:
+            self._looked_back = True
             from .job_cell import pick_up  # noqa: PLC0415  # jobs load with the first cell
+            from .recovering import hint  # noqa: PLC0415  # with the first cell
 
             pick_up(self.notebook)
+            if line := hint():
+                print(line)
+
+    def _recover(self, rest: str) -> None:
+        from .recovering import command  # noqa: PLC0415  # rarely
+
+        self._looked_back = True
+        command(self.shell, rest, self._keep_recovered)
+
+    def _keep_recovered(self, completion: Completion) -> None:
+        self.notebook.last = self.shell.user_ns["_acs"] = completion
 
     def _jobs(self, rest: str) -> Any:
         from .job_cell import command  # noqa: PLC0415  # jobs load with the first one
@@ -122,7 +135,7 @@ class AcsMagics(Magics):
             fields, lines = self.notebook.dry(prompt, options, place)
             print(json.dumps(fields, ensure_ascii=False, indent=2), *lines, sep="\n")
             return
-        self._pick_up_jobs()
+        self._look_back()
         self.notebook.run(prompt, options, self._keeper(options), place)
 
     def _cell(self, rest: str) -> None:

@@ -37,8 +37,8 @@ class Asking(Protocol):
 
     ended: Callable[[], None]
 
-    def obey(self, intent: AnyIntent, tell: Callable[[str], None]) -> None:
-        """Do it, or ``tell`` in one line why not."""
+    def obey(self, intent: AnyIntent, tell: Any) -> None:
+        """Do it, or ``tell`` in one line why not (``Window.tell``)."""
 
 
 class View(Protocol):
@@ -110,6 +110,10 @@ class Notebook:
         if place is None:
             return self._connected().start(request, session)
         return self._connected().start(request, place.session, parents=[place.node], added=added)
+
+    def pump(self) -> Pump:
+        """What carries requests to the server in use. Raises :class:`NotConfigured` when none is set."""
+        return self._connected()
 
     def _shown(
         self,

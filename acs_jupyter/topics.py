@@ -18,6 +18,7 @@ _START = """\
 %acs jobs                  the completion jobs of this key, live; %acs help jobs
 %acs budget                what was spent, held and is left; limits, export: %acs help budget
 %acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
+%acs recover               what had come when a kernel was killed, as a copy that the notebook saves; all, forget
 %acs local                 start the embedded server, no key and no network needed
 %acs help TOPIC            topics: {topics}
 
@@ -83,9 +84,10 @@ the server reports. One file for all kernels of this machine; the key is not in 
 %acs budget                        this key: spent, held, left; a frame over all keys, by month, model, notebook, cell
 %acs budget --limit 3m             tokens a month (UTC) for the key in use; none takes the limit away
 %acs budget --limit 200k --session of this kernel's session
-%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key
-%acs budget settle                 end what is held by processes that are gone, as an estimate: the prompt and what was
-                                   seen of the text; --as held counts all that was held, --as nothing nothing
+%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key; --overwrite replaces a file
+%acs budget settle                 end what is held by processes that are gone, at all that was held; --as estimate
+                                   counts the prompt and what was seen of the text, --as nothing nothing
+%acs budget settle --elsewhere     also what is held out of sight: by another machine or container, or before a restart
 %acs budget --reset                the server has raised a budget that it had called used up
 
 Over a limit a request is refused before it is sent. %%acs --budget N limits one cell. In Python:

@@ -5,16 +5,21 @@ Owns what the form's intents lead to. It must not know how a request travels (``
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from .branching import root_of
 from .checks import build_request
 from .continuing import Place
+from .copying import Copier
 from .errors import AcsError, InvalidRequest
 from .form import field_of, fields, read, written
 from .intents import AnyIntent, Cancel, Continue, Export, Keep, Run
+from .ledger import place as where
 from .notebook import Notebook
 from .session import Session
+from .unsaved import Unsaved
 from .widgets.workbench import Bench
 
 if TYPE_CHECKING:
@@ -41,6 +46,9 @@ class Workbench(Bench):
         self.session = session if session is not None else Session()
         self._notebook = notebook or this_kernel_s()
         self._copy: Any = None
+        self._drawing = threading.Lock()
+        self._copier = Copier(self._write_copy, self._coming)
+        self._unsaved: dict[str, Unsaved] = {}
         values = {**self._notebook.defaults, **given}
         build_request({"prompt": prompt, **values})  # what no request could carry is told here and now
         super().__init__(
@@ -87,6 +95,8 @@ class Workbench(Bench):
         request = self._notebook.asked(before + prompt, read(given))
         handle = self._notebook.start(request, self.session, place, added=prompt)
         self._notebook.running[handle.run] = handle
+        about = {"notebook": where.notebook(), "cell": "workbench"}
+        self._unsaved[handle.run] = Unsaved(self.session, handle.run, **about)
         handle.detach(self._ended)
         self.accept()
 
@@ -97,19 +107,30 @@ class Workbench(Bench):
 
     def _ended(self, handle: Handle) -> None:
         self._notebook.running.pop(handle.run, None)
-        self._write_copy()
+        self._copier.soon()
+
+    def _coming(self) -> bool:
+        return any(run.outcome == "open" for run in list(self.session.runs.values()))
 
     def _write_copy(self) -> None:
         """What is read where no kernel is: the last run, its prompt before it, and the records of all runs."""
-        if self._copy is None or not self.session.runs:
-            return
         from .record import KEY, pack_run  # noqa: PLC0415  # packed at the end
         from .widgets.snapshot import bench_bundle  # noqa: PLC0415  # drawn at the end
 
-        runs = [run for run, state in list(self.session.runs.items()) if state.outcome != "open"]
-        if runs:
-            records = [pack_run(self.session, run) for run in runs]
-            self._copy.update(bench_bundle(self.session, runs), raw=True, metadata={KEY: records})
+        with self._drawing:
+            if self._copy is None or not self.session.runs:
+                return
+            now = self.session.copy()  # runs may be coming while it is drawn
+            position = len(now)
+            runs = [run for run, state in now.runs.items() if state.outcome != "open"]
+            if not runs:
+                return
+            # A record holds a run with its branches: of a family there is one.
+            records = [pack_run(now, run) for run in dict.fromkeys(root_of(now, run) for run in runs)]
+            self._copy.update(bench_bundle(now, runs), raw=True, metadata={KEY: records})
+            for run, kept in list(self._unsaved.items()):
+                if run in runs and not self.reopened and kept.saved(position):
+                    self._unsaved.pop(run).end()
 
 
 def this_kernel_s() -> Notebook:

@@ -41,6 +41,7 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         folder = tmp_path_factory.mktemp("data")
         patch.setenv("ACS_LOCAL_DATA", str(folder / "acs"))
         patch.setenv("ACS_JOURNAL", str(folder / "jobs.sqlite3"))
+        patch.setenv("ACS_UNSAVED", str(folder / "unsaved"))
         yield
 
 

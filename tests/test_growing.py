@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,10 +18,18 @@ from acs_jupyter.secret import Secret
 from acs_jupyter.session import Session
 from acs_jupyter.widgets.roads import seam_words
 from tests.support.desks import until
+from tests.support.player import DONE, HANG, Player, stream, whole
 from tests.support.servers import Running
 
 TWELVE = "#scripted tokens=12 alternatives=3\nOnce"
 SLOW = "#scripted tokens=4000 rate=100 alternatives=2\nOnce"
+
+
+def scored(text: str, finish: str | None = None) -> bytes:
+    """A frame of one token with its alternatives."""
+    logprobs = {"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [{text: -0.5, "other": -1.0}]}
+    choice = {"index": 0, "text": text, "finish_reason": finish, "logprobs": {**logprobs, "text_offset": [0]}}
+    return b"data: " + json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode() + b"\n\n"
 
 
 class Asked:
@@ -28,6 +37,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.stops = ""
         self.ended = 0
 
     def open(self, session: Session, handle: Any, asking: Asking, *, background: bool = False) -> None:
@@ -38,7 +48,11 @@ class Asked:
         pass
 
     def ask(self, intent: AnyIntent) -> None:
-        self._asking.obey(intent, self.lines.append)
+        self._asking.obey(intent, self._tell)
+
+    def _tell(self, line: str, stops: str = "") -> None:
+        self.stops = stops
+        self.lines.append(line)
 
     def told(self) -> str:
         """The last line that says something."""
@@ -79,7 +93,9 @@ def begin() -> Iterator[Begin]:
 
 
 def test_a_branch_is_one_more_run_in_the_same_session(begin: Begin, scripted_server: Running) -> None:
-    with place.at("[7]"):
+    here = place.Here()
+    here.cell = "[7]"
+    with here.again():
         _, view, got = begin(scripted_server, TWELVE, max_tokens=20, seed=3, temperature=0.8)
     node, before = got.session.runs[got.run].nodes[0], got.text
     other = next(a.text for a in got.tokens[4].alternatives if a.text != got.tokens[4].text)
@@ -193,6 +209,22 @@ def test_exact_sends_the_ids_that_the_server_read(begin: Begin, scripted_server:
     assert text.usage.prompt_tokens == branch.usage.prompt_tokens
 
 
+@pytest.mark.parametrize("everything", [False, True])
+def test_the_question_for_ids_is_stopped_like_a_run(begin: Begin, everything: bool) -> None:
+    answer = stream(scored(" a"), scored(" b"), scored(" c", "length"), DONE)
+    with Player([answer, [HANG]], {"/models": whole({"data": [{"id": "m", "default": True}]})}) as player:
+        _, view, got = begin(Running(player.base, "acs-bm-testtest-key", None, []), "Once", max_tokens=3)  # type: ignore[arg-type]
+        node = got.session.runs[got.run].nodes[0]
+        view.ask(Fork(node, 1, "other", exact=True))
+        until(lambda: len(player.requests) == 2)
+        assert view.stops
+        assert view.lines[-1].startswith("Asking for the token ids")
+        view.ask(Cancel(None if everything else view.stops))
+        until(lambda: view.lines[-1] == "No branch was begun. It was stopped.")
+        assert view.stops == ""
+        assert list(got.session.runs) == [got.run]
+
+
 def test_a_text_branch_that_the_server_reads_otherwise_says_so(
     begin: Begin, scripted_server: Running
 ) -> None:
@@ -229,3 +261,31 @@ def test_exact_with_a_real_tokenizer(begin: Begin, smollm_server: Running) -> No
     _, text = view.branches(2)
     assert text.text == branch.text
     assert "counted the tokens that were written" in seam_words(got.session, text.run)
+
+
+def test_a_branch_counts_against_the_budget_of_its_cell(scripted_server: Running) -> None:
+    view = Asked()
+    book = Notebook(
+        make_view=lambda: view, base_url=scripted_server.base, api_key=Secret(scripted_server.key)
+    )
+    book.show_notes = False
+    try:
+        got = book.run(TWELVE, CellOptions({"max_tokens": 12}, budget=5000), lambda completion: None)
+        node = got.session.runs[got.run].nodes[0]
+        view.ask(Resample(node, 1))
+        [branch] = view.branches(1)
+        view.ask(Resample(node, 2, exact=True))  # with a request for the ids
+        *_, exact = view.branches(2)
+        origin = exact.session.nodes[exact.session.runs[exact.run].nodes[0]].origin
+        assert origin is not None
+        spent = sum(one.usage.total_tokens for one in (got, branch, exact)) + (origin.cost or 0)
+        row = "SELECT name, used, held FROM accounts WHERE kind = 'cell'"
+        until(lambda: ledger().store.rows(row)[0][2] == 0)
+        [(name, used, _)] = ledger().store.rows(row)
+        assert used == spent
+        ledger().scope("cell", name, used + 5)
+        view.ask(Resample(node, 1))
+        until(lambda: "--budget of this cell leaves 5 of" in view.lines[-1])
+        assert len(got.session.runs) == 3
+    finally:
+        book.close()

@@ -24,8 +24,12 @@ FLOORS = [
         "digits",
         "vocabulary",
         "transactions",
+        "forking",
+        "patience",
+        "interrupts",
+        "resending",
     },
-    {"folder", "parting", "plain", "answer_form", "lanes"},
+    {"copying", "folder", "parting", "plain", "answer_form", "metering", "lanes"},
     {"checks", "failures", "events", "intents", "template", "boundary", "matrix_reader", "distribution"},
     {"tree", "lenient", "settings", "retrying"},
     {"arrangement"},
@@ -36,8 +40,9 @@ FLOORS = [
     {"branching", "token_ids", "revising"},
     {"ledger.place", "ledger.terms"},
     {"ledger.store", "ledger.refusal"},
-    {"ledger.rows"},
+    {"ledger.rows", "ledger.scope", "ledger.late"},
     {"ledger.book"},
+    {"spending"},
     {"ledger.meter", "ledger.report", "ledger.resolve"},
     {"budget_words"},
     {
@@ -62,13 +67,23 @@ FLOORS = [
     {"score_values", "continuing", "costs", "calibrating"},
     {"inspected", "differences", "score_windows", "plots"},
     {"widgets.difference"},
-    {"score_steps", "connection", "streams", "record", "strip", "job_flow", "job_record", "widgets.base"},
+    {
+        "unsaved",
+        "score_steps",
+        "connection",
+        "streams",
+        "record",
+        "strip",
+        "job_flow",
+        "job_record",
+        "widgets.base",
+    },
     {"widgets.budget"},
     {"budget_view"},
     {"job_holds"},
     {"jobs", "widgets.job_table", "job_handle"},
     {"seams"},
-    {"client", "widgets.live", "widgets.compare", "widgets.workbench", "widgets.inspector"},
+    {"client", "widgets.live", "widgets.compare", "widgets.workbench", "widgets.inspector", "widgets.loom"},
     {"pump", "replay", "job_watch", "widgets.jobs", "scoring", "exact_ids", "budget_command"},
     {"growing", "inspector", "surgery"},
     {
@@ -79,6 +94,7 @@ FLOORS = [
         "rollouts.flow",
         "rollouts.packed",
         "rollouts.parquet",
+        "rollouts.stalls",
     },
     {"loom_measure", "loom_file"},
     {"loom_query", "loom_growing"},
@@ -88,6 +104,8 @@ FLOORS = [
         for form in ("basemode", "mikupad", "obsidian", "plain", "service", "socketteer")
     },
     {"loom_formats.choosing"},
+    {"loom_reading", "loom_selection"},
+    {"loom_changing"},
     {"loom"},
     {"rollouts.journal", "rollouts.cache", "rollouts.lines", "rollouts.outcomes"},
     {"rollouts.feed", "rollouts.results"},
@@ -98,9 +116,11 @@ FLOORS = [
     {"rollouts.run"},
     {"documents"},
     {"notebook"},
-    {"aside", "comparing", "widgets.lanes"},
+    {"comparing", "widgets.lanes"},
     {"display", "job_command", "workbench"},
-    {"job_display", "compare"},
+    {"job_display", "compare", "recovering", "widgets.loom_static"},
+    {"loom_copies"},
+    {"loom_desk"},
     {"job_board", "job_cell"},
     {"magics"},
 ]
@@ -127,6 +147,9 @@ PURE = {
     "loom_formats.values",
     "loom_file",
     "loom_growing",
+    "loom_reading",
+    "loom_changing",
+    "loom_selection",
     "loom_measure",
     "loom_query",
     "branching",
@@ -172,6 +195,7 @@ LATE = {
     ("completion", "frames"),
     ("completion", "replay"),
     ("completion", "widgets.snapshot"),
+    ("loom", "loom_desk"),
 }
 
 
@@ -245,7 +269,7 @@ def test_rooms_import_only_from_floors_below() -> None:
 
 
 def test_server_and_client_meet_only_in_the_vocabulary() -> None:
-    meeting = {".wire", ".errors", ".checks", "._version", ".sse", ".processes"}
+    meeting = {".wire", ".errors", ".checks", "._version", ".sse", ".processes", ".resending"}
     for module in MODULES:
         if module.startswith("local/"):
             outward = {

@@ -36,12 +36,19 @@ def results_of(exchange: Exchange, session: Session, count: int) -> list[Packed]
     """One result a prompt. In a batch the server's total is dealt out by its running counts, or, of prompts that were
     scored, by their positions; the sum stays exact.
 
-    A prompt whose choices had all finished is done, whatever happened to the others.
+    What nobody counted is the most it can have been, since a budget rests on it. A prompt whose choices had all
+    finished is done, whatever happened to the others.
     """
     results = [packed(session, exchange.run, prompt, count) for prompt in range(count)]
+    total = exchange.most_spent
     if count == 1:
+        if total is not None:
+            results[0].prompt_tokens, results[0].completion_tokens = (
+                total.prompt_tokens,
+                total.completion_tokens,
+            )
+            results[0].usage_source = total.source
         return results
-    total = exchange.usage
     rest = [total.prompt_tokens, total.completion_tokens] if total else [0, 0]
     for prompt, result in enumerate(results):
         mine = _counted(exchange, prompt, result)

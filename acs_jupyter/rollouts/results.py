@@ -6,6 +6,7 @@ asked for. It must not know how the journal came to be written.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -233,7 +234,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         code,
         bool(cached),
         msgspec.json.decode(prompt),
-        msgspec.json.decode(meta),
+        json.loads(meta),  # which knows infinity
         from_bytes(data) if data is not None else None,
     )
 

@@ -5,7 +5,8 @@ servers or budgets; what an intent leads to is the caller's, through ``on_intent
 
 To the browser:  ``{"seq": n, "at": seconds, "events": [...]}``, ``{"seq": n, "snapshot": packed}`` after a
 Resync, ``{"ack": "Cancel", "ask": number}`` (or another intent's name) at once, ``{"told": line}`` when something could
-not be done (``""``: no more of it). From it: the intents of ``intents.py``, each with the number it is acknowledged by.
+not be done (``""``: no more of it; with ``"stops"``, the run that a Cancel ends while the line stands). From it: the
+intents of ``intents.py``, each with the number it is acknowledged by.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class Window(anywidget.AnyWidget):
     grows: ClassVar[bool] = False
     """Whether branches of the followed runs are followed too."""
 
+    reopened = False
+    """Whether a page asked for all of it after it was shown: one that was reloaded, to which its cell's outputs come no
+    more, and its saved file lacks them."""
+
     interrupts = traitlets.Bool(True).tag(sync=True)
     """Whether a Stop that gets no answer may interrupt the kernel: only when a run is what keeps it busy."""
 
@@ -84,6 +89,7 @@ class Window(anywidget.AnyWidget):
         state: dict[str, Any] = super().get_state(key, drop_defaults)
         if key is None:
             state["snapshot"] = self._feed.packed()
+            self.reopened = self.reopened or self.comm is not None
         return state
 
     def close(self) -> None:
@@ -92,9 +98,12 @@ class Window(anywidget.AnyWidget):
             self._feed.close()
         super().close()
 
-    def tell(self, line: str) -> None:
-        """Say why something was not done; ``""`` takes it back. Not kept: it is about a click, not about a run."""
-        self._post({"told": line})
+    def tell(self, line: str, stops: str = "") -> None:
+        """Say why something was not done; ``""`` takes it back. Not kept: it is about a click, not about a run.
+
+        ``stops``: what a Cancel of that name ends, when the line speaks of something that goes on.
+        """
+        self._post({"told": line, "stops": stops} if stops else {"told": line})
 
     def forget(self) -> None:
         """Obey no more: what the window was for is over, and nothing is kept alive for it."""

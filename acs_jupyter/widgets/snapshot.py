@@ -98,6 +98,11 @@ def static_html(
     return page.replace('class="acs-static', 'class="acs-static acs-part', 1) if part else page
 
 
+def sheet() -> str:
+    """The style sheet of a static view that stands beside a window and hides while that shows the same."""
+    return f"<style>{_STYLE + _BESIDE}</style>"
+
+
 def page(markup: str, line: str) -> str:
     """A text of its own, its tokens marked up already, over one line; it hides itself beside a window."""
     return framed(

@@ -10,7 +10,8 @@ import type { Event } from "./events";
 import { Delivery } from "./delivery";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
-import { emptyState, fold, type RunState, type State } from "./state";
+import type { LoomWord, Tending } from "./tending";
+import { emptyState, fold, goesOn, type RunState, type State } from "./state";
 
 export type Branching =
   | { type: "Fork"; node: string; token: number; text: string; exact?: boolean }
@@ -29,7 +30,8 @@ export type Intent =
   | { type: "Keep"; prompt: string; fields: Fields }
   | { type: "Export" }
   | { type: "RunLanes"; prompt: string; lane?: number }
-  | Branching;
+  | Branching
+  | Tending;
 
 
 export const ACK_WITHIN_MS = 300;
@@ -46,10 +48,11 @@ export interface Word {
   refused?: { field: string | null; message: string };
   export?: { name: string; text: string };
   ran?: true;
+  loom?: LoomWord;
 }
 
 export const LOST_TEXT =
-  "The kernel is gone. The file holds this text up to its last copy; what came after that is in this page only: select it and copy it.";
+  "The kernel is gone. %acs recover puts what its cells had received into the notebook; until then the end of this text is in this page only.";
 
 export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
 
@@ -61,6 +64,7 @@ interface Message extends Word {
   ack?: string;
   ask?: string;
   told?: string;
+  stops?: string;
 }
 
 interface Interruptible {
@@ -79,6 +83,10 @@ export interface Host {
   option<T>(name: string): T | undefined;
   /** One line about what was asked for and not done, or "". */
   readonly told: string;
+  /** What goes on while that line stands, and can be stopped; "" when nothing does. */
+  readonly asking: string;
+  /** Stop that. */
+  giveUp(): void;
   /** Whether nothing will come of what was asked for last. */
   readonly refused: boolean;
   /** Runs that had ended when this page came to them. */
@@ -86,7 +94,7 @@ export interface Host {
   running(run?: string): boolean;
   /** Stop a run, or all. */
   stop(run?: string): void;
-  branch(intent: Branching): void;
+  branch(intent: Branching | Tending): void;
   /** False when there is no kernel to ask. */
   send(intent: Intent): boolean;
   listen(listener: Listener): () => void;
@@ -104,6 +112,7 @@ export function connect(model: AnyModel): Host {
   let at = 0;
   let asked = false;
   let told = "";
+  let asking = "";
   let lost = false;
   let unanswered = false;
   let waiting: ReturnType<typeof setTimeout> | undefined;
@@ -119,8 +128,9 @@ export function connect(model: AnyModel): Host {
   /** False when there is no kernel. */
   const send = (intent: Intent): boolean => delivery.deliver(intent);
 
-  const say = (line: string) => {
+  const say = (line: string, stops = "") => {
     told = line;
+    asking = stops;
     tell(false);
   };
 
@@ -135,9 +145,11 @@ export function connect(model: AnyModel): Host {
   const adopt = (packed: string) => {
     const snapshot = unpack(packed);
     if (snapshot === null || snapshot.seq < seq || (snapshot.seq === seq && !asked && seq > 0)) return;
+    const before = state;
     ({ state, seq, at } = snapshot);
     asked = false;
-    tell(true);
+    // What was drawn stays where it still holds: its reader may be in the middle of something.
+    tell(!goesOn(before, state));
   };
 
   const resync = () => {
@@ -153,7 +165,7 @@ export function connect(model: AnyModel): Host {
       clearTimeout(patience);
       unanswered = false;
       if (told === BUSY) say("");
-    } else if (message.told !== undefined) say(message.told);
+    } else if (message.told !== undefined) say(message.told, message.stops);
     else if (message.snapshot !== undefined) adopt(message.snapshot);
     else if (message.events !== undefined && message.seq !== undefined) {
       if (asked || message.seq <= seq) return;
@@ -198,7 +210,7 @@ export function connect(model: AnyModel): Host {
     say(GONE);
   };
 
-  const branch = (intent: Branching) => {
+  const branch = (intent: Branching | Tending) => {
     if (lost) return lose();
     say("");
     ask(intent);
@@ -233,6 +245,12 @@ export function connect(model: AnyModel): Host {
     },
     get told() {
       return told;
+    },
+    get asking() {
+      return asking;
+    },
+    giveUp() {
+      if (asking !== "") ask({ type: "Cancel", run: asking });
     },
     get refused() {
       return lost || REFUSED.test(told);

@@ -68,8 +68,16 @@ export function emptyState(): State {
   return { roots: [], nodes: table(), runs: table() };
 }
 
+/** How often a state's tree got another shape: a node more, or what people arranged. */
+const shapes = new WeakMap<State, number>();
+
+export function shapeOf(state: State): number {
+  return shapes.get(state) ?? 0;
+}
+
 /** Fold one event into the state; `at` is when it happened. Throws on a node or run it has not seen. */
 export function fold(state: State, event: Event, at: number): void {
+  if (event.type === "NodeOpened" || event.type === "Revised") shapes.set(state, shapeOf(state) + 1);
   switch (event.type) {
     case "RunOpened":
       state.runs[event.run] = openRun(event.run, event.request, event.request_id ?? null, at);
@@ -166,6 +174,19 @@ export function textTo(state: State, id: string): string {
     step = node.parent; // a loop: a tree can be deeper than the stack
   }
   return texts.reverse().join("");
+}
+
+/** Whether a state only adds to what another one shows: runs and nodes are there, texts and tokens begin alike. */
+export function goesOn(before: State, after: State): boolean {
+  const runs = Object.keys(before.runs);
+  return (
+    runs.length > 0 &&
+    runs.every((id) => after.runs[id] !== undefined) &&
+    Object.values(before.nodes).every((old) => {
+      const node = after.nodes[old.id];
+      return node !== undefined && node.run === old.run && node.text.startsWith(old.text) && old.tokens.every((token, i) => token === node.tokens[i]);
+    })
+  );
 }
 
 export function nodeOf(state: State, id: string): NodeState {

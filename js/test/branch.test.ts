@@ -4,7 +4,7 @@ import type { Event } from "../src/events";
 import { ACK_WITHIN_MS, connect, TELL_AFTER_MS } from "../src/host";
 import { canLeave, isText } from "../src/parts/acts";
 import { isPut } from "../src/parts/description";
-import { hasBranch } from "../src/parts/drafts";
+import { branchWith } from "../src/parts/drafts";
 import { branchName, descendants, leavingWords, road, rootOf, sourceName } from "../src/parts/road";
 import { emptyState, fold, nodeOf, type State } from "../src/state";
 
@@ -145,14 +145,26 @@ describe("asking for a branch", () => {
     expect(model.send).toHaveBeenCalledTimes(1);
   });
 
+  it("offers to stop what goes on for it", () => {
+    const { host: one, model, receive } = host();
+    receive({ told: "Asking …", stops: "probe" });
+    expect(one.asking).toBe("probe");
+    one.giveUp();
+    expect(model.send).toHaveBeenLastCalledWith(asking({ type: "Cancel", run: "probe" }));
+    receive({ told: "No branch was begun. It was stopped." });
+    expect(one.asking).toBe("");
+    one.giveUp();
+    expect(model.send).toHaveBeenCalledTimes(1);
+  });
+
   it("has come when a new branch begins with the text that was sent", () => {
     const state = made();
     const before = new Set(Object.keys(state.nodes));
-    expect(hasBranch(state, "r.0", " a no", new Set())).toBe(true);
-    expect(hasBranch(state, "r.0", " a no", before)).toBe(false);
+    expect(branchWith(state, "r.0", " a no", new Set())?.run).toBe("a");
+    expect(branchWith(state, "r.0", " a no", before)).toBeUndefined();
     for (const event of run("e", { origin: { node: "r.0", tokens: 1, text: " b, or" } })) fold(state, event, 3);
-    expect(hasBranch(state, "r.0", " a no", before)).toBe(false);
-    expect(hasBranch(state, "r.0", " a b, or", before)).toBe(true);
+    expect(branchWith(state, "r.0", " a no", before)).toBeUndefined();
+    expect(branchWith(state, "r.0", " a b, or", before)?.run).toBe("e");
   });
 
   it("stops a branch alone, and never interrupts the kernel for it", () => {

@@ -6,6 +6,7 @@ class Part {
   children: Part[] = [];
   dataset: Record<string, string> = {};
   className = "";
+  style: Record<string, string> = {};
   #text = "";
   constructor(readonly tag: string) {}
   readonly classList = { add: (name: string) => (this.className += ` ${name}`) };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Event } from "../src/events";
-import { echoed, emptyState, fold, nodeOf, runOf, textTo, type State } from "../src/state";
+import { echoed, emptyState, fold, goesOn, nodeOf, runOf, textTo, type State } from "../src/state";
 
 function folded(events: Event[], at = 1): State {
   const state = emptyState();
@@ -33,6 +33,16 @@ describe("fold", () => {
     expect(runOf(state, "r")).toMatchObject({ note: "keepalive", first_token_at: 2 });
     fold(state, { type: "RunClosed", run: "r", outcome: "done" }, 5);
     expect(runOf(state, "r")).toMatchObject({ note: null, closed_at: 5 });
+  });
+
+  it("goes on from what it was, or is another", () => {
+    const came = (...tokens: string[]): Event => ({ type: "TokensArrived", node: "r.0", tokens, logprobs: tokens.map(() => -1), top: tokens.map(() => null) });
+    const before = folded([...opened, came(" a")]);
+    expect(goesOn(before, folded([...opened, came(" a", " b"), { type: "RunOpened", run: "s", request: {} }]))).toBe(true);
+    expect(goesOn(before, folded(opened))).toBe(false);
+    expect(goesOn(before, folded([...opened, came(" ", "a")]))).toBe(false);
+    expect(goesOn(before, emptyState())).toBe(false);
+    expect(goesOn(emptyState(), before)).toBe(false); // there was nothing to go on from
   });
 
   it("refuses what speaks of an unknown node or run", () => {

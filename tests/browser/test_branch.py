@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from acs_jupyter import load
+from tests.browser.cells import SETUP
 from tests.browser.labkit import CHECKOUT, PANEL, Notebook, painted, shoot
 from tests.support.servers import Running
 
@@ -303,3 +305,81 @@ def test_twelve_branches_stream_stop_alone_and_outlive_a_reload(
     pinned(out, 0, 1).get_by_role("button", name="resample from here").click()
     expect(out.locator(".acs-told")).to_contain_text("run the cell again to branch")
     assert [text_of(run_of(out, place)) for place in range(13)] == texts
+
+
+BY_HAND = """
+from acs_jupyter.events import Origin
+asked = []
+session.apply([*open_run("a"), head("a")])
+for one in tokens(12): session.apply([arrived("a.0", one)])
+session.apply([ev.Spent("a", 4, 12), ev.RunClosed("a", "done")])
+window = LiveCell(session, ["a"], on_intent=asked.append, can_branch=True); display(window)
+def branch(run, at, words):
+    fields = CompletionRequest(prompt="x", model="m", logprobs=5, stream=True)
+    session.apply(ev.opening(run, fields, parents=["a.p0"], origin=Origin("a.0", at)))
+    for word in words.split(): session.apply([arrived(f"{run}.0", (" " + word, -1.0, {" " + word: -1.0}))])
+    session.apply([ev.RunClosed(run, "done")])
+"""
+
+
+def test_a_reader_stays_where_they_are(notebook: Open, page: Page) -> None:
+    nb = notebook(
+        SETUP + BY_HAND,
+        "branch('b', 3, 'one way to go on')",
+        "import threading\ngo_on = threading.Event()\ndef later():\n"  # running a cell takes the focus itself
+        "    go_on.wait(); branch('c', 3, 'and yet another way')\n"
+        "    window._feed._seq += 1; session.apply([ev.SeamSought('b.0', None, 3)])\n"
+        "window._on_intent = lambda one: (asked.append(one), go_on.set())\n"
+        "threading.Thread(target=later).start()",
+        "window.tell('Asking for the token ids of the text …', 'probe')",
+        "print(type(asked[-1]).__name__, asked[-1].run)",
+        "from acs_jupyter.workbench import Workbench; from acs_jupyter.notebook import Notebook\n"
+        "display(Workbench(session, notebook=Notebook(make_view=None)))",
+    )
+    for cell in (0, 1, 2):
+        nb.run(cell)
+    out = nb.output(0)
+    closed(out, 2)
+    pinned(out, 0, 5).get_by_role("button", name="edit and continue").click()
+    box = run_of(out, 0).locator("textarea")
+    page.keyboard.type(" mine")
+    page.keyboard.press("Control+Enter")  # nobody obeys: it waits
+    written = box.input_value()
+    # A branch of somebody else opens; then messages are missing, and the whole state comes: the box keeps what it has.
+    closed(out, 3)
+    expect(out.locator(".acs-seam-note", has_text="by text")).to_have_count(2)
+    page.wait_for_timeout(500)
+    expect(box).to_be_focused()
+    page.keyboard.type("!")
+    assert box.input_value() == written + "!"
+    out.get_by_role("button", name="Cancel").click()
+
+    # Two that left alike are told apart by what came, by the eye and by ear.
+    chips = out.locator(".acs-chip")
+    assert chips.all_text_contents() == [
+        "original",
+        "1 · token 4 sampled again: one way to go on",
+        "2 · token 4 sampled again: and yet another wa…",
+    ]
+    assert "branch 2 from original" in str(chips.nth(2).get_attribute("aria-label"))
+
+    # What is asked for in the background can be stopped.
+    nb.run(3)
+    told = out.locator(".acs-told")
+    expect(told).to_contain_text("Asking for the token ids")
+    shoot(page, "asking")
+    told.get_by_role("button", name="Stop").click()
+    page.wait_for_timeout(300)
+    nb.run(4)
+    assert nb.printed(4).strip() == "Cancel probe"
+
+    # At a workbench a branch stands alone: the road leads to what it left, and nothing is put away.
+    nb.run(5)
+    bench = nb.output(5)
+    expect(bench.locator(".acs-past-item")).to_have_count(3)
+    assert bench.get_by_role("button", name="put away").count() == 0
+    expect(bench.locator(".acs-run")).to_have_attribute("class", re.compile("acs-branch"))
+    bench.locator(".acs-crumb").first.click()
+    expect(bench.locator(".acs-crumb")).to_have_count(0)
+    expect(bench.locator(".acs-t").nth(3)).to_be_focused()
+    shoot(page, "bench-branched")

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from acs_jupyter import load
-from tests.browser.labkit import DARK, Notebook, lab, point_at, shoot
+from tests.browser.labkit import DARK, PANEL, READY, Notebook, lab, point_at, shoot
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
@@ -237,7 +237,9 @@ def test_a_reload_in_mid_run_loses_nothing_and_says_what_the_file_lacks(
 ) -> None:
     # In the background: a kernel that a cell blocks cannot tell a new page about its widgets until the cell ends.
     brief = f"%%acs --bg --max-tokens 600 -o r\n{SCRIPT}tokens=600 rate=40 alternatives=3"
-    nb = notebook(setup(scripted_server), brief, "%acs last", "print(len(r.tokens), r.outcome)")
+    nb = notebook(
+        setup(scripted_server), brief, "%acs last", "print(len(r.tokens), r.outcome)", "%acs recover"
+    )
     nb.run(0)
     nb.run(1)
     nb.output(1).locator(".acs-t").nth(30).wait_for()
@@ -255,6 +257,14 @@ def test_a_reload_in_mid_run_loses_nothing_and_says_what_the_file_lacks(
     nb.save()
     (kept,) = load(root / nb.name)
     assert len(kept.tokens) == 600
+    # Nobody knows whether the copy has reached a file: the next kernel has it too.
+    page.evaluate(f"() => {PANEL}.sessionContext.session.kernel.restart().then(() => null)")
+    page.wait_for_function(READY)
+    nb.run(0)
+    nb.run(4)
+    assert f"from {nb.name}" in nb.printed(4)
+    nb.save()
+    assert [(len(one.tokens), one.text == kept.text) for one in load(root / nb.name)] == [(600, True)] * 2
 
 
 def test_errors_are_one_line(notebook: Open, page: Page, scripted_server: Running) -> None:

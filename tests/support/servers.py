@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-KEPT = ("ACS_GGUF", "ACS_LOCAL_DATA", "ACS_JOURNAL", "ACS_LEDGER")
+KEPT = ("ACS_GGUF", "ACS_LOCAL_DATA", "ACS_JOURNAL", "ACS_LEDGER", "ACS_UNSAVED")
 
 
 @dataclass

@@ -40,6 +40,8 @@ export class Columns {
   readonly #sync = toggle("together", "Scroll the continuations together");
   readonly #whole = toggle("full length", "Show texts in their full length, not in a box that scrolls");
   readonly #sized: ResizeObserver;
+  /** What waits until everything is drawn. */
+  readonly #after: (() => void)[] = [];
   #overflows = false;
   /** Whether the run was still coming when last looked at; a text that is shown complete starts at its beginning. */
   #coming = false;
@@ -70,24 +72,33 @@ export class Columns {
     for (const { text } of this.all) text.element.classList.add("acs-boxed");
   }
 
-  /** Bring each column up to its node, by `draw`; a column that is at its end stays there while the run goes on. */
+  /** Bring each column up to its node, by `draw`. */
   update(state: State, run: RunState, draw: (column: Column, node: NodeState) => void): void {
     this.#coming ||= run.outcome === "open";
     for (const id of run.nodes) {
       const node = state.nodes[id];
       if (node === undefined) continue;
       const column = this.#columns.get(id) ?? this.#open(state, run, node);
-      const [before, paragraphs] = [column.text.tokens.length, column.text.paragraphs.length];
+      const before = column.text.tokens.length;
       draw(column, node);
       const long = column.strip.update(node);
       if (long || this.#beside || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
       if (this.#coming && column.text.tokens.length > before) {
-        column.follower.came(run.outcome === "open", column.text.paragraphs.length > paragraphs);
+        this.#after.push(() => column.follower.came(run.outcome === "open"));
       }
     }
     this.#coming = run.outcome === "open";
     this.#sync.hidden = run.nodes.length < 2;
-    this.#notice();
+    this.#after.push(() => this.#notice());
+  }
+
+  /**
+   * When everything is drawn: a column that is at its end stays there while the run goes on. Looking how tall a text has
+   * become makes the browser lay out what was changed, so that all is changed first and then all is looked at.
+   */
+  settle(): void {
+    for (const act of this.#after.splice(0)) act();
+    for (const { strip } of this.all) strip.settle();
   }
 
   /** Mark where the choices of each prompt part. */

@@ -2,7 +2,7 @@
  * The texts that are being edited, one a node: they stay when what is around them is drawn anew, and until the
  * branch that they asked for is there.
  */
-import type { State } from "../state";
+import type { NodeState, State } from "../state";
 import { Editor } from "./editor";
 
 export class Drafts {
@@ -25,13 +25,19 @@ export class Drafts {
     editor.open(place);
   }
 
-  /** A box whose branch has come is done with; `refused`: nothing comes of what was asked for. */
-  settle(state: State, refused: boolean): void {
+  /** A box whose branch has come is done with; `refused`: nothing comes of what was asked for. Gives back the runs to
+   *  which readers go on whose box had the focus. */
+  settle(state: State, refused: boolean): string[] {
+    const left: string[] = [];
     for (const [node, editor] of [...this.#editors]) {
       if (editor.sent === null) continue;
-      if (hasBranch(state, node, editor.sent, this.#before.get(node) ?? new Set())) this.#close(node);
-      else if (refused) editor.refused();
+      const branch = branchWith(state, node, editor.sent, this.#before.get(node) ?? new Set());
+      if (branch !== undefined) {
+        if (editor.element.contains(document.activeElement)) left.push(branch.run);
+        this.#close(node);
+      } else if (refused) editor.refused();
     }
+    return left;
   }
 
   #close(node: string): void {
@@ -49,7 +55,7 @@ export class Drafts {
   }
 }
 
-/** Whether a branch of a node, with a text that was asked for, has come to those that were there before. */
-export function hasBranch(state: State, node: string, text: string, before: ReadonlySet<string>): boolean {
-  return Object.values(state.nodes).some((one) => one.origin?.node === node && !before.has(one.id) && one.text.startsWith(text));
+/** The branch of a node, with a text that was asked for, that has come to those that were there before. */
+export function branchWith(state: State, node: string, text: string, before: ReadonlySet<string>): NodeState | undefined {
+  return Object.values(state.nodes).find((one) => one.origin?.node === node && !before.has(one.id) && one.text.startsWith(text));
 }

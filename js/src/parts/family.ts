@@ -6,17 +6,19 @@
  */
 import type { RunState, State } from "../state";
 import { make, say } from "./dom";
-import { branchName, leavingWords, road, sourceOf } from "./road";
+import { branchName, leavingWords, road, sourceName, sourceOf } from "./road";
 import type { RunView } from "./run";
 import { outcomeWords } from "./status";
+import { excerpt } from "./text";
 
 /** Pixels between columns (as in the stylesheet), and the least that a column should have. */
 const GAP = 10;
 const READABLE = 360;
 /** Pixels of a column's height that should be seen, behind toolbars too. */
 const SEEN = 150;
-/** Characters of a branch's own text in its button's title. */
+/** Characters of a branch's own text in its button's title, and on its button where another says the same. */
 const FIRST_WORDS = 120;
+const TWIN = 18;
 
 export class Family {
   readonly element = make("section", "acs-family");
@@ -51,21 +53,38 @@ export class Family {
     this.#bar.hidden = !branched;
     this.element.classList.toggle("acs-branched", branched);
     if (branched) for (const one of this.#views.values()) one.beside();
-    if (fresh && branched) this.#see(id);
+    // Whoever writes in a box here is not taken elsewhere.
+    if (fresh && branched && this.element.querySelector(".acs-edit :focus") === null) this.#see(id);
+  }
+
+  /** Go to a run's button in the bar. */
+  focus(id: string): void {
+    this.show(id);
+    this.#chips.get(id)?.focus({ preventScroll: true });
   }
 
   /** Say how each stands. */
   update(state: State): void {
+    const ways = new Map([...this.#chips.keys()].map((id) => [id, leavingWords(state, id)]));
+    const all = [...ways.values()];
     for (const [id, chip] of this.#chips) {
       const run = state.runs[id];
+      const words = ways.get(id) ?? "";
       if (run === undefined) continue;
-      const words = leavingWords(state, id);
-      say(chip, words === "" ? branchName(state, id) : `${branchName(state, id).replace("branch ", "")} · ${words}`);
-      chip.dataset["outcome"] = run.outcome;
+      const own = ownText(state, run);
       const hidden = this.#views.get(id)?.element.hidden === true;
+      const said = `${run.outcome} ${hidden} ${own.length} ${all.length}`;
+      if (chip.dataset["said"] === said) continue;
+      chip.dataset["said"] = said;
       chip.toggleAttribute("data-away", hidden);
-      chip.title = `${branchName(state, id)}, ${outcomeWords(run)}${hidden ? ", put away: click to show it" : ""}\n${firstWords(state, run)}`;
-      chip.setAttribute("aria-label", `${branchName(state, id)} ${words}, ${outcomeWords(run)}${hidden ? ", put away" : ""}`);
+      // Branches that left alike are told apart by what the model wrote then.
+      const twin = own !== "" && all.indexOf(words) !== all.lastIndexOf(words);
+      const way = twin ? `${words}: ${excerpt(own.trimStart(), TWIN)}` : words;
+      const name = words === "" ? branchName(state, id) : `${branchName(state, id)} from ${sourceName(state, id)}`;
+      say(chip, words === "" ? name : `${branchName(state, id).replace("branch ", "")} · ${way}`);
+      chip.dataset["outcome"] = run.outcome;
+      chip.title = `${name}, ${outcomeWords(run)}${hidden ? ", put away: click to show it" : ""}\n${shortened(own)}`;
+      chip.setAttribute("aria-label", `${name}${words === "" ? "" : `, ${way}`}, ${outcomeWords(run)}${hidden ? ", put away" : ""}`);
     }
   }
 
@@ -121,12 +140,18 @@ export class Family {
   }
 }
 
-/** What the model wrote first: branches from one place are told apart by it. */
-function firstWords(state: State, run: RunState): string {
+/** The beginning of what the model wrote itself. */
+function ownText(state: State, run: RunState): string {
   const node = state.nodes[run.nodes[0] ?? ""];
   if (node === undefined) return "";
-  const own = node.text.slice(node.tokens.slice(0, node.kept).join("").length);
-  return own.length > FIRST_WORDS ? `${own.slice(0, FIRST_WORDS)}…` : own;
+  let kept = 0;
+  for (let i = 0; i < node.kept; i++) kept += node.tokens[i]?.length ?? 0;
+  if (node.tokens.length === 0) kept = node.origin?.text.length ?? 0;
+  return node.text.slice(kept, kept + FIRST_WORDS + 1);
+}
+
+function shortened(text: string): string {
+  return text.length > FIRST_WORDS ? `${text.slice(0, FIRST_WORDS)}…` : text;
 }
 
 /** Whether enough of what lies between two heights is seen already in a window of this height. */

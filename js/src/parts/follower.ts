@@ -5,11 +5,16 @@
 
 /** So near to the end is at the end. */
 const NEAR_PX = 24;
+/** A stream that is quicker than this does without frames of its own for the end that moves. */
+const SOON_MS = 120;
 
 export class Follower {
   #following = true;
   #last = 0;
+  #height = 0;
   #frame = 0;
+  #later: ReturnType<typeof setTimeout> | undefined;
+  #began = false;
   #coming = false;
 
   /** `put` scrolls the box. */
@@ -19,19 +24,22 @@ export class Follower {
     signal: AbortSignal,
   ) {
     box.addEventListener("scroll", () => this.#scrolled(), { signal, passive: true });
-    // A box out of view is not laid out; it gets its size when the reader comes to it.
-    const sized = new ResizeObserver(() => this.#coming && this.#follow(true));
+    // What is out of view is not laid out; box and blocks get their sizes when the reader comes to them.
+    const sized = new ResizeObserver(() => this.#coming && this.#follow());
     sized.observe(box);
+    box.addEventListener("contentvisibilityautostatechange", () => this.#began && this.#soon(), { signal });
     signal.addEventListener("abort", () => {
       sized.disconnect();
       cancelAnimationFrame(this.#frame);
+      clearTimeout(this.#later);
     });
   }
 
-  /** Something came; `more`: and more will; `opened`: and paragraphs were opened for it. */
-  came(more: boolean, opened: boolean): void {
+  /** Something came; `more`: and more will. */
+  came(more: boolean): void {
+    this.#began = true;
     this.#coming = more;
-    this.#follow(opened || !more);
+    this.#follow();
   }
 
   /** The reader looks at a place: stay there until they go to the end. */
@@ -39,18 +47,28 @@ export class Follower {
     this.#following = false;
   }
 
-  #follow(again: boolean): void {
+  #follow(): void {
     if (!this.#following || !this.box.classList.contains("acs-boxed")) return;
     this.#toEnd();
-    // A paragraph gets its height when it comes into view; then the end moves once more. Each frame costs a layout.
-    if (again) this.#frame ||= requestAnimationFrame(() => {
-      this.#frame = 0;
-      if (this.#following) this.#toEnd();
-    });
+    // A block gets its height when it comes into view; then the end moves once more.
+    if (this.#coming) this.#soon();
+    else this.#frame ||= requestAnimationFrame(() => this.#again());
+  }
+
+  /** Once more, unless something comes before: that sees to it, and each frame costs a layout. */
+  #soon(): void {
+    clearTimeout(this.#later);
+    this.#later = setTimeout(() => this.#again(), SOON_MS);
+  }
+
+  #again(): void {
+    this.#frame = 0;
+    if (this.#following && this.box.classList.contains("acs-boxed")) this.#toEnd();
   }
 
   #toEnd(): void {
-    this.put(this.box.scrollHeight);
+    this.#height = this.box.scrollHeight;
+    this.put(this.#height);
     this.#last = this.box.scrollTop;
     // As tall as it will be: from here on what is in the box lays out nothing around it.
     if (this.#last > 0) this.box.classList.add("acs-full");
@@ -59,7 +77,9 @@ export class Follower {
   #scrolled(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.box;
     if (scrollHeight - scrollTop - clientHeight < NEAR_PX) this.#following = true;
-    else if (scrollTop < this.#last - 1) this.#following = false;
+    // What was laid out anew moves too, and is no reader.
+    else if (scrollTop < this.#last - 1 && scrollHeight === this.#height) this.#following = false;
     this.#last = scrollTop;
+    this.#height = scrollHeight;
   }
 }

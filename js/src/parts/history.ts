@@ -4,8 +4,9 @@
 import { textTo, type RunState, type State } from "../state";
 import type { Fields } from "../host";
 import { make } from "./dom";
+import { branchName, sourceOf } from "./road";
 import { completionTokens, outcomeWords, tokenCount } from "./status";
-import { visible } from "./text";
+import { excerpt } from "./text";
 
 /** A prompt that was not sent. */
 export interface Draft {
@@ -35,6 +36,7 @@ export class History {
     runs.forEach((run, place) => {
       const item = this.#item(`run ${run.id}`, () => this.restoreRun(run.id));
       const words = [`${place + 1}`, clock(run.opened_at), outcomeWords(run), `${tokenCount(completionTokens(state, run))}`];
+      if (sourceOf(state, run.id) !== null) words.splice(1, 0, branchName(state, run.id));
       // One that has ended stays as it is: a long history costs nothing while another run comes.
       if (item.dataset["outcome"] !== run.outcome || run.outcome === "open") {
         fill(item, words.join(" · "), promptOf(state, run) ?? "token ids", resultOf(state, run));
@@ -85,21 +87,11 @@ function resultOf(state: State, run: RunState): string {
 }
 
 function fill(button: HTMLButtonElement, head: string, prompt: string, text: string): void {
-  const shown = [head, excerpt(prompt, true), excerpt(text, false)];
+  const shown = [head, excerpt(prompt, EXCERPT, true), excerpt(text, EXCERPT)];
   shown.forEach((words, place) => {
     const part = button.children[place];
     if (part !== undefined && part.textContent !== words) part.textContent = words;
   });
-}
-
-/** A few characters of a text, from its end or its beginning, on one line. */
-function excerpt(text: string, end: boolean): string {
-  const near = end ? text.slice(-4 * EXCERPT) : text.slice(0, 4 * EXCERPT);
-  const characters = Array.from(near);
-  const few = end ? characters.slice(-EXCERPT) : characters.slice(0, EXCERPT);
-  const line = few.map((c) => (c === " " ? c : visible(c))).join("");
-  if (few.join("").length === text.length) return line;
-  return end ? `…${line}` : `${line}…`;
 }
 
 export function clock(seconds: number): string {

@@ -1,7 +1,7 @@
 /**
  * Which tokens of a text can be seen: within its own box when it scrolls in one, and within the window.
  *
- * Paragraphs out of view are not laid out, so only those at the edges are looked into, by halves.
+ * Blocks out of view are not laid out, so only those at the edges are looked into, by halves.
  */
 import type { TokenText } from "./tokens";
 
@@ -16,13 +16,13 @@ export function inView(text: TokenText): Span | null {
   const top = Math.max(box.top, 0);
   const bottom = Math.min(box.bottom, innerHeight);
   if (bottom <= top || text.tokens.length === 0) return null;
-  const { paragraphs, tokens } = text;
-  const until = (place: number) => (paragraphs[place + 1]?.from ?? tokens.length) - 1;
-  const upper = firstThat(0, paragraphs.length - 1, (i) => (paragraphs[i]?.element.getBoundingClientRect().bottom ?? 0) > top + 1);
-  const lower = firstThat(upper, paragraphs.length - 1, (i) => (paragraphs[i]?.element.getBoundingClientRect().bottom ?? 0) >= bottom - 1);
-  const from = paragraphs[upper]?.from ?? 0;
+  const { blocks, tokens } = text;
+  const until = (place: number) => (blocks[place + 1]?.from ?? tokens.length) - 1;
+  const upper = firstThat(0, blocks.length - 1, (i) => (blocks[i]?.element.getBoundingClientRect().bottom ?? 0) > top + 1);
+  const lower = firstThat(upper, blocks.length - 1, (i) => (blocks[i]?.element.getBoundingClientRect().bottom ?? 0) >= bottom - 1);
+  const from = blocks[upper]?.from ?? 0;
   const first = firstThat(from, until(upper), (i) => (tokens[i]?.getBoundingClientRect().bottom ?? 0) > top + 1);
-  const end = paragraphs[lower]?.from ?? 0;
+  const end = blocks[lower]?.from ?? 0;
   const after = firstThat(end, until(lower) + 1, (i) => i > until(lower) || (tokens[i]?.getBoundingClientRect().top ?? 0) > bottom - 1);
   return { first, last: Math.max(first, after - 1) };
 }

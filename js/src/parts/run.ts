@@ -27,7 +27,8 @@ export interface Around {
   locate: ((node: string) => void) | null;
   stop(run: string): void;
   go: Go;
-  hide(run: string): void;
+  /** `null` where runs are shown one at a time. */
+  hide: ((run: string) => void) | null;
 }
 
 export class RunView {
@@ -41,6 +42,7 @@ export class RunView {
   #marked: HTMLElement | null = null;
   #state: State | null = null;
   #asked: number | null = null;
+  #over = "";
   #cancel = () => {};
 
   readonly #crumbs: Crumbs | null;
@@ -54,7 +56,7 @@ export class RunView {
     const branch = sourceOf(state, id) !== null;
     this.#columns = new Columns(around.showPrompt, signal);
     this.#controls = new Controls(around.choices);
-    this.#crumbs = branch ? new Crumbs(id, around.go, around.locate, this.#putAway()) : null;
+    this.#crumbs = branch ? new Crumbs(id, around.go, around.locate, ...this.#putAway()) : null;
     // One legend and one choice of colours serve the original and its branches.
     const tools = branch ? [this.#columns.tools] : [this.#columns.tools, this.#controls.element];
     this.#status = new StatusLine(() => around.stop(id), ...tools);
@@ -91,6 +93,12 @@ export class RunView {
     const run = state.runs[this.id];
     if (run === undefined) return;
     this.#state = state;
+    this.#crumbs?.update(state);
+    // A run that is over and drawn changes no more: many stand beside one that is coming.
+    const seams = run.nodes.map((id) => state.nodes[id]?.origin?.seam ?? "");
+    const over = run.outcome === "open" ? "" : `${run.outcome} ${unsaved} ${seams.join()}`;
+    if (over !== "" && over === this.#over) return;
+    this.#over = over;
     const asked = run.request["logprobs"];
     this.#asked = typeof asked === "number" ? asked : null;
     const brush = this.#brush();
@@ -101,7 +109,6 @@ export class RunView {
       if (run.nodes.length > 1) say(column.finish, finishWords(node, run));
       if (node.tokens.length === 0 && node.text !== "") this.#offerEdit(column);
     });
-    this.#crumbs?.update(state);
     this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
     say(this.#notice, [clampWords(run), unsaved ? (this.#crumbs === null ? UNSAVED : UNSAVED_BRANCH) : ""].filter((words) => words !== "").join(" "));
@@ -113,6 +120,11 @@ export class RunView {
     this.#controls.element.hidden = !measured;
     if (measured) this.#openPanel(run);
     this.#tell();
+  }
+
+  /** When all runs are drawn. */
+  settle(): void {
+    this.#columns.settle();
   }
 
   /** What is shown has been chosen anew: paint every token again, those in view first. */
@@ -175,12 +187,14 @@ export class RunView {
     return { ...this.around.choices.current, asked: this.#asked, whatif: this.#panel?.settings ?? null };
   }
 
-  #putAway(): HTMLElement {
+  #putAway(): HTMLElement[] {
+    const { hide } = this.around;
+    if (hide === null) return [];
     const button = make("button", "acs-quiet", "put away");
     button.type = "button";
     button.title = "Hide this branch; its button in the bar brings it back";
-    button.addEventListener("click", () => this.around.hide(this.id));
-    return button;
+    button.addEventListener("click", () => hide(this.id));
+    return [button];
   }
 
   #offerEdit({ section, id }: Column): void {

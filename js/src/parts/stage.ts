@@ -15,11 +15,12 @@ export class Stage {
   readonly #tip = new Tooltip();
   #view: RunView | null = null;
 
-  /** `root` holds the stage and everything whose keys must not leave the widget. */
+  /** `root` holds the stage and everything whose keys must not leave the widget; `call` puts another run on it. */
   constructor(
     readonly host: Host,
     root: HTMLElement,
     readonly signal: AbortSignal,
+    readonly call: (run: string) => void,
   ) {
     this.#choices.listen(() => this.#view?.repaint());
     root.append(this.#tip.element);
@@ -51,12 +52,16 @@ export class Stage {
         edit: null,
         locate: null,
         stop: (one) => this.host.stop(one),
-        go: (_, node, token) => this.#view?.goTo(node, token),
-        hide: () => undefined,
+        go: (other, node, token) => {
+          if (other !== this.#view?.id) this.call(other);
+          this.#view?.goTo(node, token);
+        },
+        hide: null,
       };
       this.#view = new RunView(run, this.host.state, around, this.signal);
       this.element.append(this.#view.element);
     }
     this.#view.update(this.host.state, this.host.at, false);
+    this.#view.settle();
   }
 }

@@ -60,7 +60,7 @@ export class StatusLine {
     };
     const wait = open ? this.#counted + FIGURES_EVERY_MS - performance.now() : 0;
     if (wait <= 0) count();
-    else this.#later = setTimeout(count, wait);
+    else this.#later = setTimeout(count, wait + FIGURES_EVERY_MS); // the next message is sooner, and needs no frame of its own
     say(this.#note, open && run.first_token_at === null ? waiting(run) : "");
     this.#sayId(run.request_id ?? run.completion_id);
     if (!open && this.#stop.contains(document.activeElement)) this.#id.focus();

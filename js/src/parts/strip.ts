@@ -24,6 +24,7 @@ export class Strip {
   #frame = 0;
   #drawn = "";
   #drawnAt = -Infinity;
+  #due = false;
   #later: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -76,8 +77,19 @@ export class Strip {
     }
     const shown = tokens.length > LONG && this.#bits.some((one) => one > 0);
     this.element.hidden = !shown;
-    if (shown) this.#later ??= setTimeout(() => this.#catchUp(), Math.max(0, this.#drawnAt + DRAW_EVERY_MS - performance.now()));
-    return shown;
+    if (!shown) return false;
+    const wait = this.#drawnAt + DRAW_EVERY_MS - performance.now();
+    this.#due = wait <= 0;
+    clearTimeout(this.#later);
+    this.#later = setTimeout(() => this.#catchUp(), Math.max(0, wait) + DRAW_EVERY_MS);
+    return true;
+  }
+
+  /** Draw now what is due: in the frame that has changed the text, which is laid out by then. */
+  settle(): void {
+    if (!this.#due) return;
+    this.#due = false;
+    this.#show();
   }
 
   #catchUp(): void {
@@ -88,10 +100,15 @@ export class Strip {
   #soon(): void {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
-      if (this.element.hidden || !this.element.isConnected) return;
-      this.#draw();
-      this.#mark();
+      this.#show();
     });
+  }
+
+  #show(): void {
+    this.#drawnAt = performance.now();
+    if (this.element.hidden || !this.element.isConnected) return;
+    this.#draw();
+    this.#mark();
   }
 
   #draw(): void {
@@ -100,7 +117,6 @@ export class Strip {
     const context = key === this.#drawn || width === 0 ? null : this.#canvas.getContext("2d");
     if (context === null) return;
     this.#drawn = key;
-    this.#drawnAt = performance.now();
     this.#canvas.width = Math.round(width * devicePixelRatio);
     this.#canvas.height = Math.round(height * devicePixelRatio);
     context.scale(devicePixelRatio, devicePixelRatio);

@@ -120,6 +120,16 @@ export function visible(character: string): string {
   return INVISIBLE.test(character) ? `⟨${codePoints(character)}⟩` : character;
 }
 
+/** A few characters of a text, from its end or its beginning, on one line. */
+export function excerpt(text: string, most: number, end = false): string {
+  const near = end ? text.slice(-4 * most) : text.slice(0, 4 * most);
+  const characters = Array.from(near);
+  const few = end ? characters.slice(-most) : characters.slice(0, most);
+  const line = few.map((c) => (c === " " ? c : visible(c))).join("");
+  if (few.join("").length === text.length) return line;
+  return end ? `…${line}` : `${line}…`;
+}
+
 /** Worth saying in code points: nothing but what cannot be seen, or what has no glyph of its own. */
 export function needsCodePoints(token: string): boolean {
   return token !== "" && (INVISIBLE.test(token) || token.includes("\ufffd") || /^\s+$/.test(token) || /^\p{M}/u.test(token));

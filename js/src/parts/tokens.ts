@@ -1,5 +1,5 @@
 /**
- * A continuation as text in which every token is an element: append only, one block a paragraph.
+ * A continuation as text in which every token is an element: append only, one element a paragraph, blocks of some.
  *
  * How a token looks is its brush's business; a brush can change, and then tokens are painted again one by one.
  */
@@ -40,11 +40,21 @@ interface Entry extends Tally {
   place: number;
 }
 
-/** The first token of a paragraph, and the paragraph. */
-interface Paragraph {
+/** Paragraphs that the browser passes over as one while they are out of view, and their first token. */
+interface Block {
   element: HTMLElement;
   from: number;
+  /** UTF-16 units of the text before it. */
+  place: number;
+  paragraphs: number;
 }
+
+/** A new block begins behind so many tokens or paragraphs: the browser watches each, and clips each by itself. */
+const BLOCK_TOKENS = 200;
+const BLOCK_PARAGRAPHS = 24;
+/** Characters on a line and its height, for the size of a block that nobody has seen yet. */
+const LINE = 100;
+const LINE_EM = 1.7;
 
 /** Most tokens: nothing in them is invisible or steers, and they are copies of one element. */
 const PLAIN = /^[ -~]*[!-~][ -~]*$/;
@@ -53,7 +63,7 @@ let blank: HTMLElement | undefined;
 export class TokenText {
   readonly element = make("div", "acs-text");
   readonly tally: Tally = { judged: 0, cut: 0, unknown: 0 };
-  readonly paragraphs: Paragraph[] = [];
+  readonly blocks: Block[] = [];
   readonly #spans: HTMLElement[] = [];
   readonly #entries: Entry[] = [];
   readonly #places = new Map<Element, number>();
@@ -61,9 +71,11 @@ export class TokenText {
   #paragraph: HTMLElement | null = null;
   #plain: Text | null = null;
   #bytes: HTMLElement | null = null;
+  /** UTF-16 units of the text that are drawn. */
+  #place = 0;
   #parting: number | null = null;
   #seam = false;
-  /** New paragraphs, until they are filled: what is not in the page costs the page nothing. */
+  /** New blocks, until they are filled: what is not in the page costs the page nothing. */
   readonly #new = document.createDocumentFragment();
 
   constructor(lead = "") {
@@ -74,13 +86,13 @@ export class TokenText {
 
   /** Draw what is new in the node; the first `echoed` units of its text are the prompt's. */
   update(node: NodeState, complete: boolean, echoed: number, brush: Brush): void {
-    let place = this.#aligner.place;
     for (const piece of this.#aligner.next(node.text, node.tokens, complete)) {
       this.#bytes?.remove();
       this.#bytes = null;
-      if (piece.first < 0) this.#appendPlain(piece.text, place < echoed);
-      else this.#appendToken(piece, node, place, place < echoed, brush);
-      place += piece.text.length;
+      const echo = this.#place < echoed;
+      if (piece.first < 0) this.#appendPlain(piece.text, echo);
+      else this.#appendToken(piece, node, this.#place, echo, brush);
+      this.#place += piece.text.length;
     }
     this.#showBytes(this.#aligner.waiting, complete);
     if (this.#new.firstChild !== null) this.element.append(this.#new);
@@ -219,7 +231,20 @@ export class TokenText {
   #openParagraph(): HTMLElement {
     const element = make("div", "acs-par");
     this.#paragraph = element;
-    this.paragraphs.push({ element, from: this.#spans.length });
+    this.#blockFor().append(element);
+    return element;
+  }
+
+  #blockFor(): HTMLElement {
+    const last = this.blocks.at(-1);
+    const [from, place] = [this.#spans.length, this.#place];
+    if (last !== undefined) {
+      if (from - last.from < BLOCK_TOKENS && last.paragraphs++ < BLOCK_PARAGRAPHS) return last.element;
+      const lines = last.paragraphs / 2 + (place - last.place) / LINE;
+      last.element.style.containIntrinsicSize = `auto ${(lines * LINE_EM).toFixed(1)}em`;
+    }
+    const element = make("div", "acs-block");
+    this.blocks.push({ element, from, place, paragraphs: 1 });
     this.#new.append(element);
     return element;
   }

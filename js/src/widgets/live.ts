@@ -23,8 +23,13 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const root = make("div", "acs");
   const tip = new Tooltip();
   const told = make("p", "acs-told");
+  const line = make("span", "");
+  const giveUp = make("button", "acs-quiet acs-act", "Stop");
   told.setAttribute("role", "status");
-  told.hidden = true;
+  told.hidden = giveUp.hidden = true;
+  giveUp.type = "button";
+  giveUp.addEventListener("click", () => host.giveUp());
+  told.append(line, " ", giveUp);
   root.append(told, tip.element);
   el.append(root);
 
@@ -131,10 +136,13 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
       view.update(host.state, host.at, isUnsaved(id));
     }
     for (const family of families.values()) family.update(host.state);
-    drafts.settle(host.state, host.refused);
+    for (const view of views.values()) view.settle();
+    for (const run of drafts.settle(host.state, host.refused)) familyOf(run)?.focus(run);
     drafts.place((node) => views.get(host.state.nodes[node]?.run ?? "")?.sectionOf(node));
-    if (told.textContent !== host.told) {
-      say(told, host.told);
+    giveUp.hidden = host.asking === "";
+    if (line.textContent !== host.told) {
+      say(line, host.told);
+      told.hidden = line.hidden;
       if (host.told !== "" && mine) told.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     drawn = true;

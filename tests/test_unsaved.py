@@ -1,0 +1,255 @@
+"""What a killed kernel leaves: the files, whose they are, and a real kernel killed in mid-run."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acs_jupyter import Session, load, recover
+from acs_jupyter import events as ev
+from acs_jupyter import unsaved as module
+from acs_jupyter.copying import Copier
+from acs_jupyter.unsaved import Unsaved, left
+from acs_jupyter.wire import CompletionRequest
+from tests.support.kernels import Kernel
+from tests.support.servers import ROOT, Running
+
+NASTY = "a\r\nb\x00\u202e{{x}} %s </pre> \U0001f98a "
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACS_UNSAVED", str(tmp_path / "kept" / "unsaved"))
+    monkeypatch.setattr(module, "GRACE", 0.05)
+    return tmp_path / "kept" / "unsaved"
+
+
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel but this process counts as gone; so does this one."""
+    monkeypatch.setattr(module, "is_gone", lambda process: True)
+
+
+def opened(run: str, **more: Any) -> list[ev.AnyEvent]:
+    request = CompletionRequest(prompt=f"prompt of {run}", model="m", logprobs=1, stream=True)
+    return ev.opening(run, request, **more)
+
+
+def came(node: str, *tokens: str) -> ev.TokensArrived:
+    tops = tuple({token: -0.5, "other": -1.5} for token in tokens)
+    return ev.TokensArrived(node, "".join(tokens), tokens, (-0.5,) * len(tokens), tops)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*"))
+
+
+def gone(path: Path) -> bool:
+    end = time.monotonic() + 10
+    while path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not path.exists()
+
+
+@pytest.mark.usefixtures("dead")
+def test_what_came_is_in_a_private_file_at_once_and_reads_back_whole(folder: Path) -> None:
+    session = Session()
+    Unsaved(session, "r", notebook="x.ipynb", cell="[3]")
+    assert not folder.exists()  # nothing was sent yet
+    session.apply(opened("r"))
+    session.apply([came("r.0", NASTY, " two")])
+    (path,) = files(folder)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (one,) = left()
+    assert one.about == {"notebook": "x.ipynb", "cell": "[3]"}
+    (kept,) = recover()
+    assert (kept.text, kept.prompt, kept.outcome) == (NASTY + " two", "prompt of r", "interrupted")
+    assert [token.logprob for token in kept.tokens] == [-0.5, -0.5]
+    assert kept.tokens[1].top == {" two": -0.5, "other": -1.5}
+    session.apply([came("r.0", " three")])
+    with path.open("ab") as file:  # killed in the middle of a line
+        file.write(b'[1.0, {"type": "Tok')
+    assert recover()[0].text == NASTY + " two three"
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_file_holds_its_run_and_branches_and_goes_with_a_whole_copy(folder: Path) -> None:
+    session = Session()
+    session.apply([*opened("before"), came("before.0", " old"), ev.RunClosed("before", "done")])
+    mine = Unsaved(session, "r")
+    session.apply(opened("r", parents=["before.0"], added=" and"))
+    session.apply(opened("stranger"))
+    session.apply([came("r.0", " a", " b"), came("stranger.0", "not mine")])
+    session.apply(opened("branch", parents=["r.p0"], origin=ev.Origin("r.0", 1, "other")))
+    session.apply([came("branch.0", " c"), ev.RunClosed("r", "done")])
+    (kept,) = recover()
+    assert kept.session.text_to("r.0") == "prompt of before old and a b"
+    assert [branch.text for branch in kept.branches] == [" aother c"]
+    assert set(kept.session.runs) == {"r", "branch"}
+
+    assert not mine.saved(len(session))  # a branch is still coming
+    place = len(session)
+    session.apply([came("branch.0", " d"), ev.RunClosed("branch", "done")])
+    assert not mine.saved(place)  # drawn before the branch ended
+    (path,) = files(folder)
+    assert mine.saved(len(session))
+    assert gone(path)
+    session.apply([came("stranger.0", "!"), ev.RunClosed("stranger", "done")])
+    assert files(folder) == []
+
+    # A branch that is begun later has a file of its own, with all that it grew from.
+    session.apply(opened("later", parents=["r.p0"], origin=ev.Origin("branch.0", 2)))
+    session.apply([came("later.0", " e")])
+    (kept,) = recover()
+    assert [branch.text for branch in kept.branches] == [" aother c d"]
+    assert [branch.text for branch in kept.branches[0].branches] == [" aother e"]
+    session.apply([ev.RunClosed("later", "done")])
+    assert mine.saved(len(session))
+    assert gone(files(folder)[0])
+
+
+def test_files_of_kernels_that_run_are_theirs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session()
+    Unsaved(session, "r")
+    session.apply(opened("r"))
+    assert left() == []  # this process lives
+    monkeypatch.setattr(module, "is_gone", lambda process: None)  # of another machine
+    assert left() == []
+    monkeypatch.setattr(module, "SILENT", -1.0)  # ... that has written nothing for a while
+    assert len(left()) == 1
+    (folder / "0-junk.jsonl").write_text("junk\n")
+    (folder / "1-junk.jsonl").write_text('{"kernel": 3}\n[]\n')
+    (folder / "2-junk.jsonl").write_bytes(b"")
+    assert len(left()) == 1
+
+
+def test_off_means_off_and_a_full_disk_stops_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ACS_UNSAVED", "off")
+    session = Session()
+    off = Unsaved(session, "r")
+    session.apply([*opened("r"), ev.RunClosed("r", "done")])
+    off.saved(len(session))
+    assert (left(), folder.exists()) == ([], False)
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file where the folder should be")
+    monkeypatch.setenv("ACS_UNSAVED", str(folder))
+    Unsaved(session, "s")
+    session.apply([*opened("s"), came("s.0", " all")])
+    session.apply([came("s.0", " of it")])
+    assert session.nodes["s.0"].text == " all of it"
+    assert len([line for line in caplog.messages if "not kept beside the notebook" in line]) == 1
+
+
+def test_copies_are_spaced_while_more_is_coming_and_the_last_is_certain() -> None:
+    drawn: list[int] = []
+    ended, coming = [0], [True]
+    copier = Copier(lambda: drawn.append(ended[0]), lambda: coming[0], every=30.0)
+
+    def end() -> None:
+        ended[0] += 1
+        copier.soon()
+
+    def until(count: int) -> None:
+        stop = time.monotonic() + 10
+        while len(drawn) < count and time.monotonic() < stop:
+            time.sleep(0.005)
+        assert len(drawn) == count
+
+    end()
+    until(1)  # the first at once
+    for _ in range(10):
+        end()
+    assert len(drawn) == 1
+    coming[0] = False
+    end()
+    until(2)
+    assert drawn[-1] == 12
+    end()  # nothing comes any more: no need to wait
+    until(3)
+    assert drawn[-1] == 13
+
+
+def test_a_drawing_that_breaks_does_not_end_the_next(recwarn: Any) -> None:
+    drawn = threading.Event()
+    broken = [True]
+
+    def save() -> None:
+        if broken.pop() if broken else False:
+            raise RuntimeError("once")
+        drawn.set()
+
+    copier = Copier(save, lambda: False)
+    hook, threading.excepthook = threading.excepthook, lambda args: None
+    try:
+        copier.soon()
+        end = time.monotonic() + 10
+        while not drawn.is_set() and time.monotonic() < end:
+            time.sleep(0.01)
+            copier.soon()
+    finally:
+        threading.excepthook = hook
+    assert drawn.is_set()
+
+
+CELLS = (
+    "%load_ext acs_jupyter",
+    "%%acs --max-tokens 8 -o whole\n#scripted rate=0\nsaved",
+    "%%acs --bg --max-tokens 3000 --logprobs 2 -o r\n#scripted rate=300\nOnce\n",
+    "%acs recover",
+    "print(_acs.outcome, len(_acs.tokens), _acs.tokens[0].top is not None)",
+    "import acs_jupyter; print(acs_jupyter.recover())",
+    "%acs recover tomorrow",
+)
+
+
+def test_a_kernel_killed_in_mid_run_leaves_what_it_had_received(
+    folder: Path, scripted_server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACS_API_BASE", scripted_server.base)
+    monkeypatch.setenv("ACS_API_KEY", scripted_server.key)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("JPY_SESSION_NAME", "story.ipynb")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    with Kernel(*CELLS) as first:
+        first.run(0)
+        first.run(1)
+        first.run(2)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            texts = [Session.load(path, torn=True).nodes for path in files(folder)]
+            if any(len(node.tokens) > 200 for nodes in texts for node in nodes.values()):
+                break
+            time.sleep(0.05)
+        first.kill()
+    raw = b"".join(path.read_bytes() for path in files(folder)).decode()
+    assert scripted_server.key not in raw
+    assert scripted_server.key[-12:] not in raw
+    command = [sys.executable, "-c", "from acs_jupyter import recover; print(repr(recover()[-1].text))"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    with Kernel(*CELLS) as second:
+        second.run(0)
+        assert "kernel that ended early" in second.run(1)
+        assert "acs recover takes nothing, all or forget" in second.run(6)
+        shown = second.run(3)
+        assert "from story.ipynb [3]:" in shown
+        copy = second.book.cells[3].outputs[-1]
+        assert repr(copy.data["text/plain"]) == told
+        outcome, count, known = second.run(4).split()
+        assert (outcome, known) == ("interrupted", "True")
+        assert int(count) > 200
+        assert second.run(5).strip() == "[]"
+        second.book.cells = second.book.cells[3:4]
+        (tmp_path / "story.ipynb").write_text(json.dumps(second.book))
+    found = load(tmp_path / "story.ipynb")[-1]
+    assert (repr(found.text), found.outcome, len(found.tokens)) == (told, "interrupted", int(count))
