@@ -89,6 +89,14 @@ def work_notebook(folder: Path) -> Path:
     return place
 
 
+STAYS_HOME = (
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.extension_manager=readonly",
+)
+"""JupyterLab asks no other machine for news, newer versions or extensions, and does not ask whether it may."""
+
+
 def _first_notebook() -> str:
     packaged = resources.files("acs_jupyter").joinpath("notebooks", NOTEBOOK)
     beside = Path(__file__).parents[2] / "notebooks" / NOTEBOOK
@@ -107,6 +115,7 @@ def _lab_command(notebook: Path, port: int, browser: bool) -> list[str]:
         f"--port={port}",
         "--ServerApp.port_retries=0",
         "--log-level=WARN",
+        *STAYS_HOME,
         notebook.name,
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:

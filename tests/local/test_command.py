@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -144,6 +146,11 @@ def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
             time.sleep(0.2)
         children = children_of(process.pid)
         assert len(children) == 2
+        page = httpx.get(address_in(tmp_path / "log"))
+        [told] = re.findall(r'id="jupyter-config-data"[^>]*>\s*(\{.*?\})\s*</script>', page.text, re.S)
+        config = json.loads(told)
+        assert config["news"] == {"disabled": True}  # nobody else is asked for anything
+        assert config["extensionManager"]["name"] == "read-only"
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert not [child for child in children if Path(f"/proc/{child}").exists()]
@@ -152,6 +159,14 @@ def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
         process.kill()
         process.wait()
         log.close()
+
+
+def address_in(log: Path) -> str:
+    end = time.monotonic() + 20
+    while not (found := re.search(r"The notebook: (\S+)", log.read_text())):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found.group(1)
 
 
 def answers(url: str) -> bool:

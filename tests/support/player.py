@@ -72,9 +72,9 @@ class Player:
                 socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
             )  # steps go out as they are played
             thread = threading.Thread(target=self._serve, args=(connection, count), daemon=True)
-            self._threads.append(thread)
             self._open.append(connection)
             thread.start()
+            self._threads.append(thread)
             count += 1
 
     def _serve(self, connection: socket.socket, number: int) -> None:
