@@ -18,7 +18,9 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .budget_view import BudgetMeter
+    from .calibrating import Calibration, calibration
     from .client import AsyncClient, Client
+    from .compare import Compare
     from .completion import Choice, Completion, Token
     from .differences import Difference, difference
     from .distribution import Distribution, Distributions
@@ -38,8 +40,10 @@ _HOMES = {
     "AcsError": "errors",
     "AsyncClient": "client",
     "BudgetMeter": "budget_view",
+    "Calibration": "calibrating",
     "Choice": "completion",
     "Client": "client",
+    "Compare": "compare",
     "Completion": "completion",
     "Difference": "differences",
     "Distribution": "distribution",
@@ -52,6 +56,7 @@ _HOMES = {
     "Surgery": "surgery",
     "Token": "completion",
     "Workbench": "workbench",
+    "calibration": "calibrating",
     "choose": "scoring",
     "difference": "differences",
     "distributions": "scoring",
@@ -70,8 +75,10 @@ __all__ = [
     "AcsError",
     "AsyncClient",
     "BudgetMeter",
+    "Calibration",
     "Choice",
     "Client",
+    "Compare",
     "Completion",
     "Difference",
     "Distribution",
@@ -85,6 +92,7 @@ __all__ = [
     "Token",
     "Workbench",
     "__version__",
+    "calibration",
     "choose",
     "difference",
     "distributions",

@@ -47,12 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reset", action="store_true", help="believe no longer that the server called the budget used up"
     )
-    parser.add_argument("--export", metavar="FILE", help="all entries to a .csv or .jsonl file")
+    parser.add_argument("--export", metavar="FILE", help="all entries to a new .csv or .jsonl file")
+    parser.add_argument("--overwrite", action="store_true", help="--export may replace a file that is there")
     parser.add_argument(
-        "--as", dest="way", choices=resolve.WAYS, default="estimate",
-        help="settle: count what was seen (estimate, the default), all that was held, or nothing",
+        "--as", dest="way", choices=resolve.WAYS, default="held",
+        help="settle: count all that was held (the default), what was seen (estimate), or nothing",
     )  # fmt: skip
     parser.add_argument("--jobs", action="store_true", help="settle: end holds of jobs too")
+    parser.add_argument(
+        "--elsewhere", action="store_true",
+        help="settle: end holds of processes that cannot be seen from here too (another machine or container, or"
+        " before a restart), of which nobody can tell whether they still run; without it after 24 hours",
+    )  # fmt: skip
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -95,7 +101,7 @@ def _acted(
     if asked.reset:
         tell(_reset(book, _key(meter)))
     if asked.export is not None:
-        tell(export(book, asked.export))
+        tell(export(book, asked.export, overwrite=asked.overwrite))
     if asked.action == "settle":
         tell(_settled(book, asked, meter))
     return bool(
@@ -105,7 +111,7 @@ def _acted(
 
 def _settled(book: Ledger, asked: argparse.Namespace, meter: KeyMeter | None) -> str:
     asked_about = _ask_about_jobs(book, meter) if meter is not None else 0
-    ended = resolve.resolve(book, asked.way, jobs=asked.jobs)
+    ended = resolve.resolve(book, asked.way, jobs=asked.jobs, out_of_sight=asked.elsewhere)
     return budget_words.settled(ended, resolve.holds(book), asked.way, asked_about)
 
 
@@ -161,22 +167,24 @@ def frame() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def export(book: Ledger, name: str) -> str:
-    """Write every entry to a file; the line that tells so. Times are ISO 8601, UTC."""
+def export(book: Ledger, name: str, *, overwrite: bool = False) -> str:
+    """Write every entry to a file; the line that tells so. Times are ISO 8601, UTC. A file that is there stays."""
     path = Path(name).expanduser()
     if path.suffix.lower() not in (".csv", ".jsonl"):
         raise InvalidRequest(f"--export {name}: a name that ends in .csv or .jsonl is needed.")
     rows = [{**row, **{time: _iso(row[time]) for time in _TIMES}} for row in report.entries(book)]
     try:
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with path.open("w" if overwrite else "x", encoding="utf-8", newline="") as file:
             if path.suffix.lower() == ".csv":
                 writer = csv.DictWriter(file, report.ENTRY_COLUMNS)
                 writer.writeheader()
                 writer.writerows(rows)
             else:
                 file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    except OSError as problem:
-        raise InvalidRequest(f"--export {name}: {problem.strerror}.") from None
+    except FileExistsError:
+        raise InvalidRequest(f"--export {name}: it is there already; --overwrite replaces it.") from None
+    except (OSError, ValueError) as problem:
+        raise InvalidRequest(f"--export {name}: {getattr(problem, 'strerror', None) or problem}.") from None
     return f"{len(rows):,} entries in {path}"
 
 

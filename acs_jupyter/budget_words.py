@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from .ledger.resolve import GONE, OUT_OF_SIGHT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -85,6 +87,13 @@ def settled(ended: Sequence[Hold], left: Sequence[Hold], way: str, asked: int) -
         lines = [f"{_count(len(ended), 'hold')} settled, as {what} {_count(spent, 'token')}."]
     if asked:
         lines.append(f"{_count(asked, 'job')} settled by what the server said.")
+    hidden = [hold for hold in left if hold.state == OUT_OF_SIGHT]
+    if hidden:
+        lines.append(
+            f"{_count(len(hidden), 'hold')} of processes that cannot be seen from here (another machine or container,"
+            " or before a restart): whether they still run is not known. --elsewhere ends those too; after 24 hours"
+            " they end without it."
+        )
     jobs = [hold for hold in left if hold.job]
     if jobs:
         lines.append(
@@ -114,8 +123,13 @@ def _held(holds: Sequence[Hold]) -> list[str]:
         lines.append(f"  {hold.held:>12,} {hold.words}, since {since} UTC: {hold.model} {who}".rstrip())
     if len(holds) > _LONGEST:
         lines.append(f"  ... and {len(holds) - _LONGEST} more")
-    if any(hold.state == "process gone" for hold in holds):
+    if any(hold.state == GONE for hold in holds):
         lines.append("  `%acs budget settle` resolves what is held by processes that are gone.")
+    if any(hold.state == OUT_OF_SIGHT for hold in holds):
+        lines.append(
+            "  Out of sight: of another machine or container, or from before a restart; "
+            "`%acs budget settle --elsewhere` resolves it."
+        )
     return lines
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator
-from typing import Unpack
+from typing import Any, Unpack
 
 import httpx
 
@@ -20,6 +20,7 @@ from .events import AnyEvent
 from .exchange import Exchange
 from .jobs import AsyncJobs, Jobs
 from .parting import part, part_async
+from .resending import Sending
 from .session import Session
 from .streams import AsyncStream, Stream, result_of
 from .wire import Fields, Model, ModelStatus, Prompt
@@ -37,12 +38,23 @@ class Client(Connection):
     """
 
     def _set_up(self) -> None:
-        self._http = made(httpx.Client, self._options())
-        self.jobs = Jobs(self)
+        self._transport = made(httpx.Client, self._options())
+        self._jobs = Jobs(self)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Completion jobs of this client."""
+        self._own((self._transport, self._jobs))
+        return self._jobs
+
+    @property
+    def _http(self) -> httpx.Client:
+        self._own((self._transport, self._jobs))
+        return self._transport
 
     @property
     def _closed(self) -> bool:
-        return self._http.is_closed
+        return self._transport.is_closed
 
     def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
@@ -108,9 +120,12 @@ class Client(Connection):
         ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
         """
         self._check_open()
-        self.reserve(exchange)
+        opened = False
         try:
-            yield _told(sink, exchange.open())
+            self.reserve(exchange)
+            begun = _told(sink, exchange.open())
+            opened = True
+            yield begun
             while not exchange.closed:
                 for events in self._attempt(exchange):
                     self._watch(exchange)
@@ -118,12 +133,15 @@ class Client(Connection):
                 if exchange.delay is not None:
                     time.sleep(exchange.delay)
         finally:
-            _told(sink, exchange.stop())
-            self.settle(exchange)
+            try:
+                if opened:
+                    _told(sink, exchange.stop())
+            finally:
+                self.settle(exchange)
 
     def _attempt(self, exchange: Exchange) -> Iterator[list[AnyEvent]]:
         try:
-            with self._http.stream(**self._call(exchange)) as response:
+            with contextlib.closing(self._open(self._call(exchange))) as response:
                 yield exchange.head(response.status_code, response.headers)
                 pieces = response.iter_bytes()
                 for data in pieces:
@@ -140,6 +158,17 @@ class Client(Connection):
         except LOST as error:
             yield exchange.lost(self._reason(error))
 
+    def _open(self, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
+        """Send a request; once more, on a new connection, when it is certain that nobody has read it."""
+        sending = Sending()
+        request = self._http.build_request(**call, extensions={"trace": sending.saw})
+        try:
+            return self._http.send(request, stream=True)
+        except LOST as problem:
+            if not (again and sending.never_read(problem)):
+                raise
+        return self._open(call, again=False)
+
     def close(self) -> None:
         """Close all connections."""
         self._http.close()
@@ -155,12 +184,23 @@ class AsyncClient(Connection):
     """The asynchronous twin of :class:`Client`; the same parameters, the same names."""
 
     def _set_up(self) -> None:
-        self._http = made(httpx.AsyncClient, self._options())
-        self.jobs = AsyncJobs(self)
+        self._transport = made(httpx.AsyncClient, self._options())
+        self._jobs = AsyncJobs(self)
+
+    @property
+    def jobs(self) -> AsyncJobs:
+        """Completion jobs of this client."""
+        self._own((self._transport, self._jobs))
+        return self._jobs
+
+    @property
+    def _http(self) -> httpx.AsyncClient:
+        self._own((self._transport, self._jobs))
+        return self._transport
 
     @property
     def _closed(self) -> bool:
-        return self._http.is_closed
+        return self._transport.is_closed
 
     async def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
@@ -223,9 +263,12 @@ class AsyncClient(Connection):
     async def drive(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         """See :meth:`Client.drive`."""
         self._check_open()
-        self.reserve(exchange)
+        opened = False
         try:
-            yield _told(sink, exchange.open())
+            await self.reserve_aside(exchange)
+            begun = _told(sink, exchange.open())
+            opened = True
+            yield begun
             while not exchange.closed:
                 async with contextlib.aclosing(self._attempt(exchange)) as attempt:
                     async for events in attempt:
@@ -234,12 +277,15 @@ class AsyncClient(Connection):
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)
         finally:
-            _told(sink, exchange.stop())
-            self.settle(exchange)
+            try:
+                if opened:
+                    _told(sink, exchange.stop())
+            finally:
+                self.settle(exchange)
 
     async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
         try:
-            async with self._http.stream(**self._call(exchange)) as response:
+            async with contextlib.aclosing(await self._open(self._call(exchange))) as response:
                 yield exchange.head(response.status_code, response.headers)
                 pieces = response.aiter_bytes()
                 async for data in pieces:
@@ -255,6 +301,17 @@ class AsyncClient(Connection):
             yield exchange.unreachable(self._reason(error))
         except LOST as error:
             yield exchange.lost(self._reason(error))
+
+    async def _open(self, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
+        """See :meth:`Client._open`."""
+        sending = Sending()
+        request = self._http.build_request(**call, extensions={"trace": sending.saw_async})
+        try:
+            return await self._http.send(request, stream=True)
+        except LOST as problem:
+            if not (again and sending.never_read(problem)):
+                raise
+        return await self._open(call, again=False)
 
     async def close(self) -> None:
         """Close all connections."""

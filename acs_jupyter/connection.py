@@ -10,19 +10,23 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
 
-from . import wire
+from . import forking, wire
 from ._version import __version__
 from .checks import beyond_model, build_request, unchecked
 from .errors import AcsError, ClientClosed, ConnectionFailed, InvalidRequest, NotConfigured
 from .events import AnyEvent, Waited
 from .exchange import Exchange
 from .failures import error_from_body
+from .interrupts import uninterrupted
+from .metering import Ledgered, Meter
+from .patience import Busy, aside, hurried
 from .plain import has_utf8
 from .secret import Secret
 from .settings import (
@@ -40,6 +44,7 @@ from .wire import CompletionRequest, Model, ModelStatus, Prompt
 
 T = TypeVar("T")
 E = TypeVar("E", bound=AcsError)
+C = TypeVar("C", bound="Connection")
 Reached = httpx.Response | AcsError
 """An answer, or why there is none."""
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
@@ -55,44 +60,9 @@ READ_TIMEOUT = 900.0
 """Seconds without a byte: a cold boot may take most of it, and the service itself gives up at 840."""
 
 
-class Meter(Protocol):
-    """What a budget must answer before a socket is opened."""
-
-    def reserve(self, request: CompletionRequest, run: str) -> Any:
-        """Hold the worst case of ``request``; raises ``BudgetRefused`` when it does not fit. Returns a ticket."""
-
-    def settle(self, ticket: Any, prompt_tokens: int, completion_tokens: int, source: str) -> None:
-        """Replace the hold by what was spent; ``source`` is ``usage``, ``continuous`` or ``estimate``."""
-
-    def release(self, ticket: Any) -> None:
-        """Give the hold back: nothing was spent."""
-
-
-@runtime_checkable
-class Ledgered(Meter, Protocol):
-    """A meter that wants to know more than beginnings and ends."""
-
-    def running(self, ticket: Any, prompt_tokens: int, completion_tokens: int) -> None:
-        """What a stream has used by now."""
-
-    def note(
-        self, ticket: Any, *, request_id: str | None, headers: Mapping[str, str], error: AcsError | None
-    ) -> None:
-        """What the answer said, told before the end: its id, the headers that are kept, how it failed."""
-
-    def reserve_job(self, request: CompletionRequest, key: str, *, anew: bool = False) -> Any:
-        """Hold a job's worst case, or find what is known of this idempotency key.
-
-        The ticket's ``found``: it was there before, ``settled``: and has ended. ``anew``: hold whatever is known,
-        without asking whether it fits, for work that has begun. ``prompt_guess`` and ``completion_most`` of a ticket
-        are what an estimate is made of.
-        """
-
-    def name_job(self, ticket: Any, job: str) -> None:
-        """The submission has become this job; its hold stays when this process ends."""
-
-    def job(self, job: str) -> Any:
-        """The ticket of a job that is held, from whichever process, or ``None``."""
+KEPT_OPEN = 4.0
+"""Seconds after which an idle connection is not used again: many servers close theirs after five, and a request that
+meets the closing is lost without anybody knowing whether it ran."""
 
 
 class Connection:
@@ -131,11 +101,32 @@ class Connection:
         )
         self._said_at = -math.inf
         self.meter = _default_meter(api_key, self.base_url) if meter == "ledger" else meter
+        self._inherited = False
+        self._left_behind: list[Any] = []
         self._set_up()
+        forking.tell(self)
 
     def _set_up(self) -> None:
         """Make the httpx client; each kind of client has its own."""
         raise NotImplementedError
+
+    def forked(self) -> None:
+        """See :class:`acs_jupyter.forking.Forked`: the sockets are the parent's, this child opens its own."""
+        self._inherited = True
+
+    def _own(self, inherited: Any) -> None:
+        """Before a socket or a file is used: in a forked child, leave the parent's and take new ones."""
+        if self._inherited:
+            self._inherited = False
+            self._left_behind.append(inherited)  # closing it is the parent's, too
+            self._set_up()
+
+    def same(self, kind: type[C]) -> C:
+        """Another client to the same server, as the same, under the same budget: one for another event loop."""
+        return kind(
+            self.base_url, self._secret, model=self.model, workload=self._workload, timeout=self._timeout,
+            retries=self.retries, longest_wait=self._longest_wait, meter=self.meter,
+        )  # fmt: skip
 
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""
@@ -143,7 +134,9 @@ class Connection:
         loopback = address.hostname in LOOPBACK
         return {
             "timeout": httpx.Timeout(self._timeout, connect=20.0, write=60.0, pool=None),
-            "limits": httpx.Limits(max_connections=64, max_keepalive_connections=32),
+            "limits": httpx.Limits(
+                max_connections=64, max_keepalive_connections=32, keepalive_expiry=KEPT_OPEN
+            ),
             "auth": _Bearer(self._secret),
             "headers": {"user-agent": f"acs-jupyter/{__version__}", wire.WORKLOAD: self._workload},
             # A proxy from the environment cannot reach this machine's own loopback; SSL_CERT_FILE holds there too.
@@ -191,6 +184,13 @@ class Connection:
                 return known.capabilities
         return None
 
+    def _name_of(self, answered: str | None) -> str | None:
+        """The id of a model that is known by the name its server uses, else that name."""
+        for known in self._models or ():
+            if answered and answered in (known.id, known.served_model_name):
+                return known.id
+        return answered
+
     def _call(self, exchange: Exchange) -> dict[str, Any]:
         return {
             "method": "POST",
@@ -212,22 +212,36 @@ class Connection:
     def reserve(self, exchange: Exchange) -> None:
         """Hold a run's worst case, once; ``drive`` does it for whoever has not. Raises ``BudgetRefused``."""
         if self.meter is not None and exchange.ticket is None:
-            exchange.ticket = self.meter.reserve(exchange.request, exchange.run) or True
+            with uninterrupted():  # a hold that nobody knows of would stay until this process ends
+                exchange.ticket = self.meter.reserve(exchange.request, exchange.run) or True
+
+    async def reserve_aside(self, exchange: Exchange) -> None:
+        """:meth:`reserve` on an event loop, which goes on while somebody else has the budget's file."""
+        try:
+            with hurried():
+                self.reserve(exchange)
+        except Busy:
+            await aside(partial(self.reserve, exchange), partial(self.settle, exchange))
 
     def settle(self, exchange: Exchange) -> None:
         """End a run's hold, once, by what the run has used; ``drive`` does it at its end."""
-        ticket, exchange.ticket = exchange.ticket, None
-        if self.meter is None or ticket is None:
-            return
-        if self.ledgered is not None:
-            self.ledgered.note(
-                ticket, request_id=exchange.served_id, headers=exchange.headers, error=exchange.error
-            )
-        spent = exchange.usage
-        if spent is None:
-            self.meter.release(ticket)
-        else:
-            self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
+        with uninterrupted():
+            ticket, exchange.ticket = exchange.ticket, None
+            if self.meter is None or ticket is None:
+                return
+            if self.ledgered is not None:
+                self.ledgered.note(
+                    ticket,
+                    request_id=exchange.served_id,
+                    headers=exchange.headers,
+                    error=exchange.error,
+                    model=self._name_of(exchange.answered_by),
+                )
+            spent = exchange.most_spent
+            if spent is None:
+                self.meter.release(ticket)
+            else:
+                self.meter.settle(ticket, spent.prompt_tokens, spent.completion_tokens, spent.source)
 
     @property
     def _closed(self) -> bool:

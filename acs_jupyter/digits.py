@@ -103,38 +103,65 @@ def _leading(words: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_], Plac
     return values, full, np.where(full, 8, _index(stops))
 
 
+# Arithmetic is done in place where a value is the function's own: whole arrays are made and dropped otherwise.
+
+
 def _eight(words: Words) -> Words:
     words = words & _NIBBLES
-    words = ((words * np.uint64(2561)) >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
-    words = ((words * np.uint64(6553601)) >> np.uint64(16)) & np.uint64(0x0000FFFF0000FFFF)
-    values: Words = (words * np.uint64(42949672960001)) >> np.uint64(32)
-    return values
+    for factor, bits, kept in _PAIRS:
+        words *= factor
+        words >>= bits
+        words &= kept
+    words *= np.uint64(42949672960001)
+    words >>= np.uint64(32)
+    return words
+
+
+_PAIRS = (
+    (np.uint64(2561), np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),
+    (np.uint64(6553601), np.uint64(16), np.uint64(0x0000FFFF0000FFFF)),
+)
 
 
 def _not_digits(words: Words) -> Words:
     """The high bit of each byte that is no digit; exact up to the first such byte, which is all that is used."""
     crossed = words ^ _ZEROS
-    return ((crossed + _OVER_NINE) | crossed) & _HIGH
+    marks = crossed + _OVER_NINE
+    marks |= crossed
+    marks &= _HIGH
+    return marks
 
 
 def _marked(words: Words, wanted: np.uint64) -> Words:
     """The high bit of each byte that equals the wanted one; bytes behind the first such may be marked in error."""
     crossed: Words = words ^ wanted
-    return (crossed - _LOW) & ~crossed & _HIGH
+    marks = crossed - _LOW
+    np.invert(crossed, out=crossed)
+    marks &= crossed
+    marks &= _HIGH
+    return marks
 
 
 def _lowest(marks: Words) -> Words:
-    return marks & (~marks + _ONE)
+    """The lowest mark of each word, as bit 0 of its byte."""
+    lowest = np.negative(marks)
+    lowest &= marks
+    lowest >>= _SEVEN
+    return lowest
 
 
 def _below(marks: Words) -> Words:
     """All bits of the bytes below the lowest mark; all bits when there is none."""
-    bits: Words = (_lowest(marks) >> _SEVEN) - _ONE
+    bits = _lowest(marks)
+    bits -= _ONE
     return bits
 
 
 def _index(marks: Words) -> Places:
     """The byte of the lowest mark, 0 to 7; 7 when there is none."""
-    lowest = (_lowest(marks) >> _SEVEN).astype(np.float64)
-    exponents = (lowest.view(np.int64) >> 52) - 1023
-    return np.where(marks == 0, 7, exponents >> 3)
+    places = _lowest(marks).astype(np.float64).view(np.int64)
+    places >>= 52  # the exponent
+    places -= 1023
+    places >>= 3
+    places[places < 0] = 7
+    return places

@@ -107,6 +107,12 @@ class Distribution:
         frame.insert(3, "probability", np.exp(frame["logprob"]))
         return frame
 
+    def plot(self, ax: Any = None, *, count: int = 15) -> Any:
+        """Bars of the likeliest tokens on matplotlib axes that are returned; see :mod:`acs_jupyter.plots`."""
+        from .plots import distribution_plot  # noqa: PLC0415  # drawn only when asked for
+
+        return distribution_plot(self, ax, count=count)
+
     def __len__(self) -> int:
         return len(self.logprobs)
 

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import lenient, sse, wire
+from . import lenient, spending, sse, wire
 from .answer_form import Form
 from .errors import CATALOGUE, AcsError, ApiError, ConnectionFailed, Interrupted
 from .events import (
@@ -120,6 +120,16 @@ class Exchange:
         return self._reader.usage
 
     @property
+    def most_spent(self) -> Spent | None:
+        """What a budget must count: :attr:`usage`, or where that is a guess the most it can have been."""
+        return spending.most(self.request, self._reader)
+
+    @property
+    def answered_by(self) -> str | None:
+        """The model that answered, by the name the server uses for it."""
+        return self._reader.checkpoint
+
+    @property
     def told_not_to_retry(self) -> bool:
         """Whether the server said that sending this again is of no use."""
         return self._headers.get(wire.SHOULD_RETRY, "").lower() == "false"
@@ -190,7 +200,7 @@ class Exchange:
             return []
         self._may_have_run = True
         if self.error is None:
-            if self._reader.started:
+            if self._reader.ran:
                 self.error = Interrupted(f"The answer was cut off ({reason}).", request_id=self._served_id)
             else:
                 self.error = ConnectionFailed(
@@ -322,7 +332,7 @@ class Exchange:
     def _fail(self, *, may_retry: bool = False) -> list[AnyEvent]:
         assert self.error is not None
         error = self.error.redacted(self._redact).reworded(self._reword)
-        if (isinstance(error, ApiError) or may_retry) and not self._reader.started:
+        if (isinstance(error, ApiError) or may_retry) and not self._reader.ran:
             self.delay = wait_before_retry(
                 error,
                 self._headers,
@@ -333,7 +343,7 @@ class Exchange:
         if self.delay is not None:
             return [Waited(self.run, f"{error.code}: trying again in {self.delay:.0f} s")]
         self.closed = True
-        cut = isinstance(error, Interrupted) or self._reader.started
+        cut = isinstance(error, Interrupted) or self._reader.ran
         failed = Failed(
             self.run,
             error.code,
@@ -350,8 +360,7 @@ class Exchange:
         reader = self._reader
         if reader.usage is not None or not (reader.started or self._may_have_run):
             return []
-        prompt = sum(len(p) if isinstance(p, list) else _guess(len(p.encode())) for p in self.request.prompts)
-        reader.usage = Spent(self.run, prompt, max(reader.seen, _guess(reader.bytes)), "estimate")
+        reader.usage = spending.likely(self.request, reader)
         return [reader.usage]
 
     def _api_error(self, answer: Answer) -> ApiError:
@@ -371,8 +380,3 @@ class Exchange:
 
     def _status_error(self, raw: bytes) -> ApiError:
         return error_from_body(self._status, self._headers, raw, self._served_id, self._redact)
-
-
-def _guess(size: int) -> int:
-    """Tokens in so many bytes of text, at four bytes a token; only for an estimate that is flagged as one."""
-    return -(-size // 4)

@@ -16,7 +16,7 @@ from .errors import AcsError
 from .events import Origin, SeamSought
 from .intents import AnyIntent, Branching, Cancel, Edit, Fork, Locate, Resample
 from .ledger import place
-from .pump import Handle, Pump
+from .pump import Also, Handle, Pump
 from .session import Fork as Plan
 from .session import Session
 from .token_ids import Found, Unknown, differing, found, probes, scoring_fields
@@ -37,14 +37,16 @@ class Grower:
     """Runs of one session that windows ask for. Safe to call from any thread; no call waits for the network.
 
     ``pump`` gives the pump of now, and may raise :class:`AcsError`. ``ended`` is called, on the pump's thread, when a
-    branch has ended and its record could be written.
+    branch has ended and its record could be written; ``begun`` with a branch's run; ``also``: see :class:`Pump`.
     """
 
     def __init__(self, session: Session, pump: Callable[[], Pump]) -> None:
         self.session = session
         self.ended: Callable[[], None] = lambda: None
+        self.begun: Callable[[str], None] = lambda run: None
+        self.also: Also = list
         self._pump = pump
-        self._cell = place.cell.get()  # a branch is booked under the cell that it grew from
+        self._here = place.Here()  # a branch belongs to the cell that it grew from, and to its limits
         self._handles: dict[str, Handle] = {}
         self._lock = threading.Lock()
 
@@ -77,13 +79,20 @@ class Grower:
         self._recover(made, intent, tell)
 
     def _start(self, made: Plan, prompt: Any, origin: Origin | None, tell: Tell) -> None:
-        pump = self._pump()
         fields = streamed_if_possible({**request_fields(made.request), "prompt": prompt})
+        self.begun(self.send(fields, made.parents, origin, tell))
+
+    def send(
+        self, fields: dict[str, Any], parents: list[str] | None, origin: Origin | None, tell: Tell
+    ) -> str:
+        """Begin a run; its id. Raises :class:`AcsError` when it cannot be sent."""
+        pump = self._pump()
         request = pump.client.request(**fields)
-        with self._lock, place.at(self._cell):
-            handle = pump.start(request, self.session, parents=made.parents, origin=origin)
+        with self._lock, self._here.again():
+            handle = pump.start(request, self.session, parents=parents, origin=origin, also=self.also)
             self._handles[handle.run] = handle
         handle.detach(lambda one: self._over(one, tell))
+        return handle.run
 
     def _over(self, handle: Handle, tell: Tell) -> None:
         with self._lock:
@@ -98,7 +107,7 @@ class Grower:
     ) -> None:
         """Ask how the server reads texts. The answer stands in a session of its own: it is no continuation."""
         pump = self._pump()
-        with self._lock, place.at(self._cell):
+        with self._lock, self._here.again():
             handle = pump.start(pump.client.request(**scoring_fields(prompts, like)), Session())
             self._handles[handle.run] = handle
         tell(line, handle.run)

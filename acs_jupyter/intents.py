@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 Position = Annotated[int, Meta(ge=0)]
 """A token of a node, from 0."""
@@ -117,6 +117,135 @@ class Find(Intent, frozen=True):
     token: Annotated[str, Meta(min_length=1)]
 
 
+class RunLanes(Intent, frozen=True):
+    """Send one lane of a comparison, or all of them; ``prompt`` is what the lanes without their own share."""
+
+    prompt: str
+    lane: Position | None = None
+
+
+class Grow(Intent, frozen=True):
+    """Continue a node of a loom ``n`` times by one request. ``fields``: sampling to use, and to remember there."""
+
+    node: str
+    n: Annotated[int, Meta(ge=1, le=16)] = 1
+    fields: dict[str, str] = {}
+
+
+class Rewrite(Intent, frozen=True):
+    """Put a sibling with another text beside a node; nothing is sampled, the node stays."""
+
+    node: str
+    text: str
+
+
+class Write(Intent, frozen=True):
+    """Add a text of a person's own: below ``parent``, beside a node, or, without both, as a new root."""
+
+    text: str
+    parent: str | None = None
+    beside: str | None = None
+
+
+class Split(Intent, frozen=True):
+    """Make two nodes of one, before its ``token``-th token or its ``at``-th character (of its own text)."""
+
+    node: str
+    token: Position | None = None
+    at: Position | None = None
+
+
+class Merge(Intent, frozen=True):
+    """Make one node of a node and its parent."""
+
+    node: str
+
+
+class Move(Intent, frozen=True):
+    """Hang a node, with all below it, under another parent (``None``: as a root)."""
+
+    node: str
+    parent: str | None = None
+    before: str | None = None
+
+
+class Shift(Intent, frozen=True):
+    """Move a node ``by`` places down among its siblings, up when negative."""
+
+    node: str
+    by: int
+
+
+class Delete(Intent, frozen=True):
+    """Put tombstones on nodes."""
+
+    nodes: Annotated[list[str], Meta(min_length=1)]
+
+
+class Undo(Intent, frozen=True):
+    """Take the last step back."""
+
+
+class Redo(Intent, frozen=True):
+    """Do the last step that was taken back once more."""
+
+
+class Mark(Intent, frozen=True):
+    """Set marks of a node; those that are left out stay."""
+
+    node: str
+    tags: list[str] | UnsetType = UNSET
+    note: str | None | UnsetType = UNSET
+    bookmark: bool | UnsetType = UNSET
+    rating: Annotated[int, Meta(ge=1, le=5)] | None | UnsetType = UNSET
+    unread: bool | UnsetType = UNSET
+
+
+class Visit(Intent, frozen=True):
+    """The window's cursor rests on a node: it is read."""
+
+    node: str
+
+
+class Fold(Intent, frozen=True):
+    """Fold a node's children away, or show them. How a tree is looked at is no step."""
+
+    node: str
+    folded: bool
+
+
+class Hoist(Intent, frozen=True):
+    """Show a node as the root; ``None`` goes back one."""
+
+    node: str | None = None
+
+
+class Search(Intent, frozen=True):
+    """Find nodes of a loom by a text, or by a predicate."""
+
+    text: str
+    predicate: bool = False
+
+
+class Light(Intent, frozen=True):
+    """Nodes that are lit up: the window's selection."""
+
+    nodes: list[str]
+
+
+class Store(Intent, frozen=True):
+    """Keep a loom in a file of the kernel's machine from now on."""
+
+    path: Annotated[str, Meta(min_length=1)]
+
+
+Tending = (
+    Grow | Rewrite | Write | Split | Merge | Move | Shift | Delete | Undo | Redo | Mark | Visit | Fold | Hoist | Search
+    | Light | Store
+)  # fmt: skip
+"""The intents of a window on a loom, beside Cancel and the branching ones."""
+
+
 AnyIntent = (
     Cancel
     | Resync
@@ -132,6 +261,8 @@ AnyIntent = (
     | Export
     | Weigh
     | Find
+    | RunLanes
+    | Tending
 )
 
 

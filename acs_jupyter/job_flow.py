@@ -56,8 +56,9 @@ ASK_TIMEOUT = 60.0
 """Seconds one question may take; no question about a job waits for the job."""
 POLL_FAILURES = 8
 """How many polls may fail in a row before waiting ends."""
-OUTCOMES = frozenset({400, 404, 409, 410, 413, 422})
-"""Statuses below 500 that a result has for good; beside them stands 429, which may be either."""
+SURE = frozenset({404, 409, 410})
+"""Statuses that a result has for good, in the service's own words. Any other may be how the job ended, or come from
+whatever stands between; so may these without such words."""
 CERTAIN = 3
 """How often a refusal must be the same before it counts, where nothing else tells."""
 
@@ -270,16 +271,18 @@ class Outcome(Flow):
             if self._once:
                 self._end(pending(self.job, None, state=state, retry_after=error.retry_after))
             else:
-                self._wait(1.0 if error.retry_after is None else max(0.05, error.retry_after))
+                wish = 1.0 if error.retry_after is None else error.retry_after
+                self._wait(min(LONGEST_WAIT, max(0.05, wish)))
         elif status == 200:
             self._read(headers, content)
         else:
             error = about_jobs(error_of(status, headers, content), JobCancelled)
-            if status == 429 or status >= 500:
-                self._refusal, self._asking_result = error, False  # how it ended, or a bad moment? Ask.
-                self._ours = content.lstrip().startswith(b"{") and error.code not in ABOUT_READING
-            else:
-                self._end(outcome(error) if status in OUTCOMES else error)
+            worded = content.lstrip().startswith(b"{")
+            if status in (401, 403) or (worded and status in SURE):
+                self._end(outcome(error) if status in SURE else error)
+            else:  # how it ended, a bad moment, or a proxy's page? Ask.
+                self._refusal, self._asking_result = error, False
+                self._ours = worded and error.code not in ABOUT_READING
 
     def _read(self, headers: Mapping[str, str], content: bytes) -> None:
         try:
@@ -321,7 +324,7 @@ class Outcome(Flow):
     def _is_outcome(self, state: str, refusal: ApiError) -> bool:
         if state in WAITING | SUCCEEDED:
             return False
-        if state in FAILED and self._ours:
+        if state in FAILED and (self._ours or refusal.status in SURE):
             return True
         # A state nobody knows, or a refusal that looks like a proxy's: it counts once it has stayed the same.
         mark = (refusal.status, refusal.code)

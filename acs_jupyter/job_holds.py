@@ -4,8 +4,9 @@ Owns when a job's hold is kept, given back or settled. It must not know the ledg
 travel. A hold belongs to its job, not to this process: with a ledger it is found again by idempotency key and job id.
 
 What a job used is taken from its result's ``usage``, or from ``usage`` in its metadata where a server tells it there.
-A job that failed used nothing, as the service counts. One that was stopped in the middle without a word about its use
-is settled with the most it can have used, as an estimate. While the server says ``usage_pending`` nothing is decided.
+A job that failed used nothing, as the service counts. One that was stopped without a word about its use, and may have
+started, is settled with the most it can have used, as an estimate that is corrected when the server says more. While
+the server says ``usage_pending`` nothing is decided.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .errors import AcsError, ApiError, JobCancelled, JobExpired, JobInterrupted
-from .job_terms import SUCCEEDED, WAITING
+from .interrupts import uninterrupted
+from .job_terms import FAILED, WAITING
 from .wire import Answer, CompletionRequest, Job
 
 if TYPE_CHECKING:
-    from .connection import Connection, Ledgered
+    from .connection import Connection
     from .job_flow import Operation, Outcome
+    from .metering import Ledgered
 
 STOPPED = frozenset({"cancelled", "canceled", "interrupted", "expired"})
 
@@ -42,11 +45,15 @@ class Holds:
             yield
             return
         if ledgered is not None:
-            ticket = ledgered.reserve_job(request, flow.key)
+            ticket = None
             try:
+                with uninterrupted():
+                    ticket = ledgered.reserve_job(request, flow.key)
                 yield
             finally:
-                self._submitted(ledgered, request, ticket, flow)
+                if ticket is not None:
+                    with uninterrupted():
+                        self._submitted(ledgered, request, ticket, flow)
             return
         ticket = self._in_doubt.pop(flow.key, None)
         found = ticket is not None
@@ -69,14 +76,15 @@ class Holds:
         if flow.job is not None and error is None:
             if flow.is_new and ticket.settled:  # the server had forgotten it: this is new work
                 ticket = ledgered.reserve_job(request, flow.key, anew=True)
-            if flow.is_new or ticket.found:
+            if flow.is_new or (ticket.found and not ticket.settled):
                 ledgered.name_job(ticket, flow.job.id)
-            else:
-                ledgered.release(ticket)
-        elif isinstance(error, ApiError) and error.status < 500:
+            elif not ticket.settled:
+                ledgered.withdraw(ticket)  # it was paid for when it was submitted
+            return
+        if isinstance(error, ApiError) and error.status < 500:
             ledgered.note(ticket, request_id=error.request_id, headers={}, error=error)
-            if not ticket.found and not flow.may_have_arrived:
-                ledgered.release(ticket)
+        if not flow.may_have_arrived and not ticket.settled:
+            ledgered.withdraw(ticket)
         # Else it may have been stored: submitting it again, under the same key, finds out.
 
     def unsettled(self, flow: Outcome) -> bool:
@@ -95,8 +103,7 @@ class Holds:
         if usage is not None:
             meter.settle(ticket, usage.prompt_tokens, usage.completion_tokens, "usage")
         else:
-            text = sum(len(choice.text.encode("utf-8", "surrogatepass")) for choice in answer.choices or ())
-            meter.settle(ticket, getattr(ticket, "prompt_guess", 0), -(-text // 4), "estimate")
+            meter.settle(ticket, *_at_most(answer, ticket), "estimate")
         self._tickets.pop(job_id, None)
 
     def failed(self, job_id: str, error: AcsError, job: Job | None) -> None:
@@ -111,10 +118,12 @@ class Holds:
         if ledgered is not None:
             request_id = job.request_id if job is not None else None
             ledgered.note(ticket, request_id=request_id or error.request_id, headers={}, error=error)
-        if ledgered is not None and job is not None and job.status not in WAITING:
+        if ledgered is None:
+            if not isinstance(error, JobInterrupted):
+                self._release(job_id)
+        elif job is not None:
             self.seen(job, error, ticket)
-        elif not isinstance(error, JobInterrupted):
-            self._release(job_id)
+        # Else nobody has said how the job stands: it may run, and its hold stays until somebody does.
 
     def seen(self, job: Job, error: AcsError | None = None, ticket: Any = None) -> None:
         """Metadata came: a job that has ended may be settled by it."""
@@ -128,9 +137,9 @@ class Holds:
         told = _usage(job)
         if told is not None:
             ledgered.settle(ticket, *told, "usage")
-        elif job.status in STOPPED and job.started_at is not None:
-            ledgered.settle(ticket, ticket.prompt_guess, ticket.completion_most, "estimate")
-        elif job.status in STOPPED or (error is not None and job.status not in SUCCEEDED):
+        elif job.status in STOPPED and not _never_started(job):
+            ledgered.settle(ticket, ticket.prompt_most, ticket.completion_most, "estimate")
+        elif job.status in STOPPED or (error is not None and job.status in FAILED):
             ledgered.release(ticket)
 
     def _release(self, job_id: str) -> None:
@@ -143,6 +152,22 @@ class Holds:
         if job_id not in self._tickets and self._connection.ledgered is not None:
             return self._connection.ledgered.job(job_id)
         return self._tickets.get(job_id)
+
+
+def _never_started(job: Job) -> bool:
+    """Whether the server says so; one that tells no times leaves it open."""
+    return job.started_at is None and "started_at" in job.fields
+
+
+def _at_most(answer: Answer, ticket: Any) -> tuple[int, int]:
+    """The most that an answer without usage can have cost: no token is less than a byte, and one ends each choice."""
+    choices = answer.choices or ()
+    text = sum(len(choice.text.encode("utf-8", "surrogatepass")) + 1 for choice in choices)
+    most = getattr(ticket, "completion_most", text)
+    stopped = any(
+        choice.finish_reason == "stop" for choice in choices
+    )  # by a text that is not in the answer, too
+    return getattr(ticket, "prompt_most", 0), most if stopped else min(most, text)
 
 
 def _usage(job: Job) -> tuple[int, int] | None:

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from . import forking
 from .folder import mark, new_salt, private, setting
+from .forking import Lock
 from .job_entry import Entry
 from .transactions import transaction
 
@@ -60,7 +62,8 @@ class Journal:
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self.quiet = threading.Lock()
+        """Held while the connection is used."""
         place = ":memory:" if path is None else str(private(path))
         self._db = sqlite3.connect(place, timeout=5.0, isolation_level=None, check_same_thread=False)
         try:
@@ -75,15 +78,20 @@ class Journal:
         except BaseException:
             self._db.close()
             raise
+        forking.tell(self)
+
+    def forked(self) -> None:
+        """See :class:`acs_jupyter.forking.Forked`; the child opens a journal of its own."""
+        self.quiet = threading.Lock()
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
+        with self.quiet:
             self._db.close()
 
     def begin(self, base: str, owner: str, digest: str, entry: Entry, request: bytes) -> Row:
         """The row of a request that is about to be sent: a new one, or the one it has."""
-        with self._lock, self._writing():
+        with self.quiet, self._writing():
             self._db.execute(
                 "INSERT INTO jobs VALUES (NULL, ?, ?, ?, ?, NULL, 1, 0, ?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET request = excluded.request",
@@ -94,7 +102,7 @@ class Journal:
 
     def change(self, number: int, how: Callable[[Entry], Entry]) -> Entry | None:
         """Change a row by what it is now; ``None`` when it is gone."""
-        with self._lock, self._writing():
+        with self.quiet, self._writing():
             found = self._select("number = ?", number)
             if not found:
                 return None
@@ -115,20 +123,20 @@ class Journal:
 
     def of_job(self, base: str, owner: str, job: str) -> Row | None:
         """The row of a job."""
-        with self._lock:
+        with self.quiet:
             found = self._select("base = ? AND owner = ? AND job = ?", base, owner, job)
         return found[-1] if found else None
 
     def rows(self, base: str | None = None, owner: str | None = None) -> list[Row]:
         """All rows, of one owner at one server or of all, newest first."""
         mine = base is not None
-        with self._lock:
+        with self.quiet:
             found = self._select("base = ? AND owner = ?", base, owner) if mine else self._select("1")
         return sorted(found, key=_newest_first)
 
     def request(self, number: int) -> bytes | None:
         """The request as JSON; ``None`` when it has been dropped."""
-        with self._lock:
+        with self.quiet:
             found = self._db.execute("SELECT request FROM jobs WHERE number = ?", (number,)).fetchone()
         return found[0] if found else None
 
@@ -174,7 +182,7 @@ class Pages:
 
 
 _open: dict[tuple[Path, int], Journal] = {}
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def journal() -> Journal | None:

@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from .retrying import LONGEST_WAIT
+
 SLOWEST = 5.0
 """Seconds between questions about a job that takes long, unless the server asks for more."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -48,14 +50,14 @@ class Rounds:
             if job in self._due:
                 age = self._clock() - self._since[job]
                 pace = min(SLOWEST, age / 20)
-                wish = 1.0 if retry_after is None else max(0.05, retry_after)
+                wish = 1.0 if retry_after is None else min(LONGEST_WAIT, max(0.05, retry_after))
                 self._due[job] = self._clock() + max(wish, pace)
             self._pause = FIRST_PAUSE
 
     def unreachable(self, job: str, retry_after: float | None = None) -> None:
         """The server could not be asked: leave it alone for a while, whatever is due."""
         with self._wake:
-            pause = max(self._pause, retry_after or 0.0)
+            pause = max(self._pause, min(LONGEST_WAIT, retry_after or 0.0))
             self._pause = min(LONGEST_PAUSE, 2 * self._pause)
             self._paused_until = self._clock() + pause
             if job in self._due:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from .client import Client
 from .errors import AcsError, InvalidRequest, JobPending
+from .forking import Lock
 from .job_entry import SENDING, Entry, Shown, expires, is_final, shortened
 from .job_handle import JobHandle
 from .job_rounds import Rounds
@@ -254,7 +255,7 @@ def _gone(entry: Entry) -> bool:
 
 
 _watches: dict[tuple[str, Secret, int], Watch] = {}
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def shared(base: str, secret: Secret) -> Watch:

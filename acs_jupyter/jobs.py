@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation
 from .job_holds import Holds
 from .job_notes import Notes, notes_for
 from .job_record import record
+from .patience import aside, beside
 from .plain import has_utf8
 from .session import Session
 from .wire import CompletionRequest, Job, Prompt
@@ -116,7 +118,8 @@ class _Board:
         """What must still be asked to know what a job has used that ended without a result."""
         return lookup(str(flow.job_id), retries=0) if self._holds.unsettled(flow) else None
 
-    def _completed(self, flow: Outcome, session: Session | None, inquiry: Operation | None) -> Completion:
+    def _booked(self, flow: Outcome, inquiry: Operation | None) -> CompletionRequest | None:
+        """Write down how a job ended; raises its error, returns the request it was made of, if that is known."""
         job_id = str(flow.job_id)
         self._note_down(job_id, flow.job, flow.error)
         if flow.error is not None:
@@ -125,14 +128,19 @@ class _Board:
             raise self._connection._worded(flow.error)
         assert flow.answer is not None
         self._holds.succeeded(job_id, flow.answer, flow.job.request_id if flow.job else None, flow.headers)
-        completion = record(
-            job_id,
-            flow.answer,
-            flow.headers,
-            job=flow.job,
-            request=self._requests.get(job_id) or self.notes.request(job_id),
-            session=session if session is not None else Session(),
+        return self._requests.get(job_id) or self.notes.request(job_id)
+
+    def _completion(
+        self, flow: Outcome, request: CompletionRequest | None, session: Session | None
+    ) -> Completion:
+        assert flow.answer is not None
+        session = session if session is not None else Session()
+        return record(
+            str(flow.job_id), flow.answer, flow.headers, job=flow.job, request=request, session=session
         )
+
+    def _completed(self, flow: Outcome, session: Session | None, inquiry: Operation | None) -> Completion:
+        completion = self._completion(flow, self._booked(flow, inquiry), session)
         self.notes.read(completion)
         return completion
 
@@ -270,7 +278,7 @@ class AsyncJobs(_Board):
     ) -> Job:
         """:meth:`submit` for a request that is made already."""
         flow = self._submission(request, idempotency_key, tag, deadline)
-        with self._held(request, flow), self._written_down(request, flow, tag):
+        async with beside(self._held(request, flow)), beside(self._written_down(request, flow, tag)):
             await self._carry(flow)
         return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
 
@@ -278,22 +286,19 @@ class AsyncJobs(_Board):
         """See :meth:`Jobs.get`."""
         flow = lookup(_id(job), **self._options)
         await self._carry(flow)
-        return self._looked_up(flow)
+        return await aside(partial(self._looked_up, flow))
 
     async def cancel(self, job: Job | str) -> Job:
         """See :meth:`Jobs.cancel`."""
         flow = cancellation(_id(job), **self._options)
         await self._carry(flow)
-        return self._looked_up(flow)
+        return await aside(partial(self._looked_up, flow))
 
     async def result(self, job: Job | str, *, session: Session | None = None) -> Completion:
         """See :meth:`Jobs.result`."""
         flow = self._outcome(job, once=True)
         await self._carry(flow)
-        inquiry = self._inquiry(flow)
-        if inquiry is not None:
-            await self._carry(inquiry)
-        return self._completed(flow, session, inquiry)
+        return await self._read_down(flow, session)
 
     async def wait(
         self, job: Job | str, deadline: float | None = None, *, session: Session | None = None
@@ -301,10 +306,17 @@ class AsyncJobs(_Board):
         """See :meth:`Jobs.wait`. Cancelling the task ends the waiting only."""
         flow = self._outcome(job, once=False, deadline=deadline)
         await self._carry(flow)
-        inquiry = self._inquiry(flow)
+        return await self._read_down(flow, session)
+
+    async def _read_down(self, flow: Outcome, session: Session | None) -> Completion:
+        """:meth:`_completed`, with the files aside and the session's events on this loop."""
+        inquiry = await aside(partial(self._inquiry, flow))
         if inquiry is not None:
             await self._carry(inquiry)
-        return self._completed(flow, session, inquiry)
+        request = await aside(partial(self._booked, flow, inquiry))
+        completion = self._completion(flow, request, session)
+        await aside(partial(self.notes.read, completion))
+        return completion
 
     async def _carry(self, flow: Flow) -> None:
         http, base = self._client._http, self._client.base_url

@@ -1,39 +1,37 @@
-"""The loom without a window: a session's tree to read, grow, change, measure and search.
+"""The loom: a session's tree to read, grow, change, keep in files, and show.
 
-Owns the names a user calls. It must not know windows; what an operation does to the tree is ``revising.py``'s, and
-what a request is the client's. The tree is the session: whoever else looks at it sees the same nodes.
+Owns where it comes from and goes to, its growth and its selection; questions are ``loom_reading.py``'s, changes
+``loom_changing.py``'s. It must not know what windows draw. The tree is the session: whoever else looks at it sees the
+same nodes.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from . import events as ev
-from . import revising
 from .checks import build_request
 from .completion import Choice, Completion
 from .errors import InvalidRequest
+from .loom_changing import Changing
 from .loom_growing import Growth, alternative, continuation
-from .loom_measure import Measured, path_logprob
-from .loom_query import parse
-from .session import Node, Session
+from .loom_selection import Selection, ids_of
+from .session import Session
 from .wire import Fields, request_fields
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .client import AsyncClient, Client
+    from .loom_desk import LoomDesk
     from .loom_file import LoomFile
 
 DEFAULTS: dict[str, Any] = {"logprobs": 5}
 """Sampling of a loom that nobody told otherwise: without log-probabilities there would be no tokens."""
 
 
-class Loom:
+class Loom(Changing):
     """A tree of texts.
 
     ``source`` is a prompt, a session, a completion or one of its choices; ``None`` begins with nothing. ``client``
@@ -55,6 +53,8 @@ class Loom:
         self._file: LoomFile | None = None
         self.read_only = False
         self.notes: list[str] = []
+        self.selection = Selection()
+        self._desk: LoomDesk | None = None
         self.session = Session() if isinstance(source, str) or source is None else _session_of(source)
         if isinstance(source, str):
             self.new_root(source)
@@ -142,6 +142,11 @@ class Loom:
         return notes
 
     @property
+    def file(self) -> Path | None:
+        """Where the loom is kept, if it is."""
+        return self._file.path if self._file is not None else None
+
+    @property
     def trouble(self) -> str:
         """One line while the file cannot be written, else ``""``."""
         return self._file.trouble if self._file is not None else ""
@@ -158,108 +163,34 @@ class Loom:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- reading ----------------------------------------------------------------------------------
+    # -- showing ----------------------------------------------------------------------------------
 
     @property
-    def roots(self) -> list[str]:
-        """The roots that are not deleted, in order."""
-        return revising.alive(self.session, None)
+    def selected(self) -> list[str]:
+        """The nodes that are lit up, in windows and by code; when none is, the one under the cursor."""
+        if self.selection.lit:
+            return [node for node in self.selection.lit if node in self.session.nodes]
+        current = self.selection.current
+        return [] if current is None else [current]
 
-    @property
-    def nodes(self) -> list[str]:
-        """All nodes that are not deleted, in reading order."""
-        return [node for root in self.roots for node in self.below(root)]
+    def select(self, nodes: Any = None) -> None:
+        """Light nodes up in every window: an id, several, or a frame with a ``node`` column; ``None`` none."""
+        found = ids_of(nodes)
+        for node in found:
+            self.node(node)
+        self.selection.light(found)
 
-    def below(self, node: str) -> list[str]:
-        """A node and all below it, without deleted ones, in reading order."""
-        found, waiting = [], [revising.existing(self.session, node).id]
-        while waiting:
-            found.append(waiting.pop())
-            waiting += reversed(revising.alive(self.session, found[-1]))
-        return found
+    def show(self, *, keys: dict[str, str] | None = None, height: int = 620) -> None:
+        """Show a window; several can show one loom. ``keys``: command to key, see ``?`` in the window.
 
-    def node(self, node: str) -> Node:
-        """The node itself: its tokens, logprobs, alternatives, finish reason."""
-        return revising.existing(self.session, node)
+        ``height``: of the window, in CSS pixels. Growing needs a ``client``, or the extension's own settings.
+        """
+        from .loom_desk import shown  # noqa: PLC0415  # widgets load with the first window
 
-    def parent(self, node: str) -> str | None:
-        """The node above, ``None`` for a root."""
-        return self.node(node).parent
+        shown(self, keys or {}, height)
 
-    def children(self, node: str) -> list[str]:
-        """The nodes right below that are not deleted, in order."""
-        self.node(node)
-        return revising.alive(self.session, node)
-
-    def path(self, node: str) -> list[str]:
-        """The nodes from the root to this one."""
-        self.node(node)
-        return [step.id for step in self.session.path(node)]
-
-    def text(self, node: str) -> str:
-        """The whole text from the root to the end of the node, byte for byte."""
-        self.node(node)
-        return self.session.text_to(node)
-
-    def own_text(self, node: str) -> str:
-        """The node's own text."""
-        return self.session.own_text(self.node(node))
-
-    def logprob(self, node: str) -> Measured:
-        """The path's log-probability from the prompt's end: ``total``, ``per_token``, ``tokens``, ``unknown``."""
-        self.node(node)
-        return path_logprob(self.session, node)
-
-    def marks(self, node: str) -> dict[str, Any]:
-        """Tags, note, bookmark, rating, unread, folded, visited, sampling: those that are set."""
-        self.node(node)
-        return dict(self.session.arrangement.marks.get(node, {}))
-
-    def last_child(self, node: str) -> str | None:
-        """The child that was looked at last, else the first; ``None`` for a leaf."""
-        children = self.children(node)
-        last = self.session.arrangement.mark(node, "visited")
-        return last if last in children else next(iter(children), None)
-
-    @property
-    def hoisted(self) -> str | None:
-        """The node shown as root, if one is."""
-        stack = self.session.arrangement.mark("", "hoisted", [])
-        living = [node for node in stack if not revising.is_deleted(self.session, node)]
-        return living[-1] if living else None
-
-    # -- searching and measuring --------------------------------------------------------------------
-
-    def find(self, text: str, *, within: str | None = None, case: bool = False) -> list[str]:
-        """Nodes whose own text, note or tags hold a text, in reading order. ``within``: only below that node."""
-        fold: Callable[[str], str] = str if case else str.casefold
-        wanted = fold(text)
-        found = []
-        for node in self.nodes if within is None else self.below(within):
-            marks = self.session.arrangement.marks.get(node, {})
-            places = [self.own_text(node), marks.get("note") or "", *marks.get("tags", ())]
-            if any(wanted in fold(place) for place in places):
-                found.append(node)
-        return found
-
-    def where(self, predicate: str, *, within: str | None = None) -> list[str]:
-        """Nodes of which a predicate holds, such as ``logprob < -5`` or ``finish == "length"``; see ``loom_query``."""
-        holds = parse(predicate)
-        nodes = self.nodes if within is None else self.below(within)
-        return [node for node in nodes if holds(self.session, self.session.nodes[node])]
-
-    def frame(self) -> pd.DataFrame:
-        """One row a node that is not deleted, in reading order; see :mod:`acs_jupyter.loom_frames`."""
-        from .loom_frames import node_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
-
-        nodes = self.nodes
-        return node_frame(self.session, nodes, {node: len(self.children(node)) for node in nodes})
-
-    def tokens_frame(self) -> pd.DataFrame:
-        """One row a token of every node that is not deleted."""
-        from .loom_frames import token_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
-
-        return token_frame(self.session, self.nodes)
+    def _ipython_display_(self) -> None:
+        self.show()
 
     # -- growing ------------------------------------------------------------------------------------
 
@@ -305,87 +236,6 @@ class Loom:
             raise InvalidRequest("This loom has no client to grow with: Loom(..., client=Client()).")
         return self.client
 
-    # -- changing -------------------------------------------------------------------------------------
-
-    def new_root(self, text: str) -> str:
-        """Another root, with a text."""
-        return self._do(lambda: revising.added(self.session, text, None, self._home()))
-
-    def new_child(self, node: str, text: str) -> str:
-        """A text below a node."""
-        return self._do(lambda: revising.added(self.session, text, node, self.node(node).run))
-
-    def new_sibling(self, node: str, text: str) -> str:
-        """A text beside a node."""
-        return self._do(lambda: revising.beside(self.session, node, text))
-
-    def edit(self, node: str, text: str) -> str:
-        """The node with another text, as a sibling; the node stays as it is."""
-        return self._do(lambda: revising.edited(self.session, node, text))
-
-    def split(self, node: str, *, token: int | None = None, at: int | None = None) -> str:
-        """Two nodes in place of one, before a token, or a character where tokens are not known. The first one's id."""
-        return self._do(lambda: revising.split(self.session, node, token=token, at=at))
-
-    def merge(self, node: str) -> str:
-        """The node and its parent as one."""
-        return self._do(lambda: revising.merged(self.session, node))
-
-    def move(self, node: str, parent: str | None, before: str | None = None) -> str:
-        """The node, with all below it, under another parent (``None``: as a root)."""
-        self._do(lambda: revising.moved(self.session, node, parent, before))
-        return node
-
-    def shift(self, node: str, by: int) -> str:
-        """The node ``by`` places down among its siblings, up when negative."""
-        self._do(lambda: revising.shifted(self.session, node, by))
-        return node
-
-    def delete(self, *nodes: str) -> None:
-        """Tombstones: nothing is destroyed, and undo brings it back."""
-        self._do(lambda: revising.deleted(self.session, list(nodes)))
-
-    def mark(self, node: str, **fields: Any) -> None:
-        """Set tags, note, bookmark, rating, unread, folded or sampling; ``None`` takes one away."""
-        self._do(lambda: _marked(self.session, node, fields))
-
-    def visit(self, node: str) -> None:
-        """Somebody reads the node: it is read, and each one above remembers the way. No step, so undo passes it by."""
-        self._do(lambda: revising.visited(self.session, node))
-
-    def hoist(self, node: str | None) -> None:
-        """Show a node as the root; ``None`` goes back one."""
-        self._do(lambda: revising.hoisted(self.session, node))
-
-    def undo(self) -> str:
-        """Take the last step back; its name."""
-        return self._step(revising.undone)
-
-    def redo(self) -> str:
-        """Do the last step that was taken back once more; its name."""
-        return self._step(revising.redone)
-
-    def _step(self, make: Callable[[Session], ev.Revised]) -> str:
-        self._check_writable()
-        with self._lock:
-            event = make(self.session)
-            self.session.apply([event])
-        return event.what
-
-    def _do(self, make: Callable[[], ev.Revised | None]) -> str:
-        self._check_writable()
-        with self._lock:
-            event = make()
-            if event is not None:
-                self.session.apply([event])
-        return event.written[0].node if event is not None and event.written else ""
-
-    def _check_writable(self) -> None:
-        if self.read_only:
-            raise InvalidRequest(
-                "This loom was opened to look at; open its file without read_only to change it."
-            )
-
     def _home(self) -> str:
         """The run whose sampling a new root grows with: made when a loom first needs it."""
         run = "loom"
@@ -396,22 +246,19 @@ class Loom:
         self.session.apply([ev.RunOpened(run, {**self._start(), "prompt": ""}), ev.RunClosed(run, "done")])
         return run
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What a new root grows with."""
+        return {name: value for name, value in self._sampling.items() if name != "validate"}
+
     def _start(self) -> dict[str, Any]:
-        fields = {name: value for name, value in self._sampling.items() if name != "validate"}
+        fields = self.sampling
         return {
             k: v for k, v in request_fields(build_request({"prompt": "", **fields})).items() if k != "prompt"
         }
 
     def __repr__(self) -> str:
         return f"Loom({len(self.nodes)} nodes, {len(self.roots)} roots)"
-
-
-def _marked(session: Session, node: str, fields: dict[str, Any]) -> ev.Revised | None:
-    allowed = ("tags", "note", "bookmark", "rating", "unread", "folded", "sampling")
-    for name in fields:
-        if name not in allowed:
-            raise InvalidRequest(f"{name} is no mark; a node can have {', '.join(allowed)}.")
-    return revising.marked(session, node, **fields)
 
 
 def _session_of(source: Session | Completion | Choice) -> Session:

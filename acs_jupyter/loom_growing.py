@@ -37,11 +37,8 @@ class Growth:
         """Folds the run's events in; the step stands in the same batch as the nodes it opens."""
 
         def take(events: list[AnyEvent]) -> None:
-            new = [
-                event.node for event in events if isinstance(event, NodeOpened) and event.choice is not None
-            ]
-            self.opened.extend(new)
-            session.apply([*events, revising.grown(new)] if new else events)
+            self.opened.extend(_choices(events))
+            session.apply(with_step(events))
 
         return take
 
@@ -50,6 +47,16 @@ class Growth:
         if exchange.error is not None:
             raise exchange.error
         return list(self.opened)
+
+
+def with_step(events: list[AnyEvent]) -> list[AnyEvent]:
+    """A run's events, and behind the nodes that they open the step which these are."""
+    new = _choices(events)
+    return [*events, revising.grown(new)] if new else events
+
+
+def _choices(events: list[AnyEvent]) -> list[str]:
+    return [event.node for event in events if isinstance(event, NodeOpened) and event.choice is not None]
 
 
 def continuation(session: Session, node: str, n: int | None, sampling: dict[str, Any]) -> Growth:

@@ -111,6 +111,10 @@ class Notebook:
             return self._connected().start(request, session)
         return self._connected().start(request, place.session, parents=[place.node], added=added)
 
+    def pump(self) -> Pump:
+        """What carries requests to the server in use. Raises :class:`NotConfigured` when none is set."""
+        return self._connected()
+
     def _shown(
         self,
         view: View,

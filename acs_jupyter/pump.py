@@ -22,11 +22,14 @@ from .completion import Completion
 from .errors import AcsError
 from .events import AnyEvent, Origin, Waited
 from .exchange import Exchange
+from .forking import Lock
+from .interrupts import uninterrupted
 from .session import Session
 from .streams import result_of
 from .wire import BootStage, CompletionRequest
 
 _DRAIN_SECONDS = 5.0
+Also = Callable[[list[AnyEvent]], list[AnyEvent]]
 BOOT_AFTER, BOOT_EVERY = 4.0, 5.0
 """Seconds of silence before a model's status is asked for, and between two such questions."""
 
@@ -38,7 +41,7 @@ class Pump:
         self.client = client
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def start(
         self,
@@ -48,14 +51,25 @@ class Pump:
         parents: list[str] | None = None,
         origin: Origin | None = None,
         added: str = "",
+        also: Also = list,
     ) -> Handle:
         """Send a request; its events wait in the handle until someone takes them. See ``events.opening``.
+
+        ``also`` gives what is folded in the place of a batch: the batch, and what belongs to it.
 
         Its budget is held here, in the caller's thread and scopes; raises ``BudgetRefused``.
         """
         exchange = self.client.exchange(request, parents=parents, origin=origin, added=added)
-        self.client.reserve(exchange)
-        return Handle(self.client, exchange, session, self._running_loop())
+        begun: list[Handle] = []
+        try:
+            with uninterrupted():
+                self.client.reserve(exchange)
+                begun.append(Handle(self.client, exchange, session, self._running_loop(), also))
+        except BaseException:
+            for handle in begun:
+                handle.abandon()
+            raise
+        return begun[0]
 
     def close(self) -> None:
         """Stop everything and end the thread."""
@@ -92,8 +106,10 @@ class Handle:
         exchange: Exchange,
         session: Session,
         loop: asyncio.AbstractEventLoop,
+        also: Also = list,
     ) -> None:
         self.run = exchange.run
+        self._also = also
         self.session = session
         self._client = client
         self._exchange = exchange
@@ -208,6 +224,7 @@ class Handle:
 
     def _take(self, events: list[AnyEvent]) -> None:
         self._begun = True
+        events = self._also(events)
         if self._detached:
             self.session.apply(events)
         else:

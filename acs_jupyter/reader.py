@@ -41,7 +41,7 @@ class Reader:
 
     It keeps what a single chunk cannot tell: ``started`` (text has come), ``seen`` (tokens, or pieces where tokens
     are not known), ``bytes`` (of text), ``unfinished`` (indices of choices without a finish reason) and ``usage``
-    (the last :class:`Spent`).
+    (the last :class:`Spent`) and ``checkpoint`` (what answered, by its own name).
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Reader:
         self.bytes = 0
         self.unfinished = set(range(len(self._nodes)))
         self.usage: Spent | None = None
+        self.checkpoint: str | None = None
         self._served = False
         self._scored: set[str] = set()
         self._by_choice: dict[int, int] = {}
@@ -73,8 +74,8 @@ class Reader:
         """Append the events of one stream chunk to ``events``. Raises ``IndexError`` on a choice nobody asked for."""
         if not self._served:
             self._served = True
-            checkpoint, own = self._redact(answer.model) or None, self._redact(answer.id) or None
-            events.append(Served(self.run, checkpoint, own))
+            self.checkpoint, own = self._redact(answer.model) or None, self._redact(answer.id) or None
+            events.append(Served(self.run, self.checkpoint, own))
         choices = answer.choices or ()
         for choice in choices:
             self._read_choice(choice, events)
@@ -102,6 +103,17 @@ class Reader:
             if self.usage is not None:
                 events.append(self.usage)
 
+    @property
+    def ran(self) -> bool:
+        """Whether the engine has begun, and so has the bill: text has come, or a count of tokens."""
+        return self.started or self.usage is not None
+
+    @property
+    def untold(self) -> tuple[list[int], list[int]]:
+        """The places of prompts, and of choices, of which no running count has come."""
+        prompts = [place for place in range(len(self._prompts)) if place not in self._by_prompt]
+        return prompts, [index for index in range(len(self._nodes)) if index not in self._by_choice]
+
     def counted(self, prompt: int) -> tuple[int, int]:
         """What the running counts say of one prompt: its tokens, and those of its choices so far."""
         first = prompt * self._fan_out
@@ -124,12 +136,12 @@ class Reader:
                 events.append(TokensArrived(node, text, tokens, logprobs, tops))
                 self.started = True
                 self.seen += len(tokens) or 1
-                self.bytes += len(text)
+                self.bytes += _size(text)
         elif text:
             events.append(TokensArrived(node, text))
             self.started = True
             self.seen += 1
-            self.bytes += len(text)
+            self.bytes += _size(text)
         if choice.finish_reason is not None:
             self.unfinished.discard(choice.index)
             events.append(Finished(node, choice.finish_reason, choice.stop_reason))
@@ -152,6 +164,10 @@ class Reader:
 
     def _total(self, usage: Usage, source: str) -> Spent:
         return Spent(self.run, usage.prompt_tokens, usage.completion_tokens, source)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _fitted(values: tuple[T | None, ...], count: int) -> tuple[T | None, ...]:

@@ -267,6 +267,21 @@ def visited(session: Session, node: str) -> Revised | None:
     return Revised("visit", "view", changes=tuple(changes)) if changes else None
 
 
+def folded(session: Session, node: str, yes: bool) -> Revised | None:
+    """The node's children are folded away, or shown. How a tree is looked at is no step."""
+    existing(session, node)
+    if bool(session.arrangement.mark(node, "folded")) is yes:
+        return None
+    return Revised("fold" if yes else "unfold", "view", changes=(Change(node, "folded", yes),))
+
+
+def remembered(session: Session, node: str, sampling: dict[str, Any]) -> Revised | None:
+    """What the node was grown with last, for the next time. Not a step: the growth is one."""
+    if session.arrangement.mark(node, "sampling") == sampling:
+        return None
+    return Revised("sampling", "view", changes=(Change(node, "sampling", sampling),))
+
+
 def hoisted(session: Session, node: str | None) -> Revised | None:
     """Show ``node`` as the root; ``None`` goes back to the one before. Gives ``None`` when nothing changes."""
     now = list(session.arrangement.mark(WHOLE, "hoisted", []))

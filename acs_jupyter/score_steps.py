@@ -1,36 +1,35 @@
 """How texts are scored: which requests to send, and what their answers mean.
 
-Owns batches, windows over long texts and the seam between a context and its continuation, as steps: each yields the
-requests it needs and is sent their completions (or errors). It must not know clients or sockets; drivers are in
-``score_steps.py``.
-
-A text longer than the model's context is read in windows, one after the other. Each begins at a token of the one before
-it, and its tokens count from the first edge on that both windows share and that has ``context`` tokens in front.
+Owns batches and the walk over a text that is too long, as steps: each yields the requests it needs and is sent their
+completions (or errors). It must not know clients or sockets; drivers are in ``scoring.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import math
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 from .completion import MINUS_INFINITY, Alternative, Completion
-from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
+from .errors import AcsError, ContextLengthExceeded, EngineContextLength, InvalidRequest, NoPromptLogprobs
 from .events import Scored
-from .score_values import Continuation, Score, ScoredToken
+from .score_values import Score, ScoredToken
+from .score_windows import Placed, cut_over, joined, next_begin, placed, shared_edge
 from .wire import Usage
 
 Prompt = str | list[int]
 Fields = dict[str, Any]
 Result = Completion | AcsError
 T = TypeVar("T")
-Steps = Generator[list[Fields], list[Result], T]
+Steps = Generator[list[Fields], Iterable[Result], T]
+"""Asks for requests and is sent their results in order, which may come one by one while the next is under way."""
 
 BATCH = 64
 """Texts a request."""
-_CHARS_A_TOKEN = 3
-_SMALLEST = 64
-_SLACK = 8
-"""Tokens that a window goes further back than its context, so that an edge of both is found."""
+TOO_LONG = (ContextLengthExceeded, EngineContextLength)
+"""What a server or its engine says of a text above the model's context."""
+CHARS_A_TOKEN = 3
+SMALLEST = 64
 
 
 def score_steps(
@@ -41,50 +40,34 @@ def score_steps(
     check(texts, top, batch)
     scores: dict[int, Score] = {}
     short = [i for i, text in enumerate(texts) if not _is_long(text, limit)]
-    groups = [short[start : start + batch] for start in range(0, len(short), batch)]
+    groups = _groups(texts, short, batch, limit)
     asked = [_fields([texts[i] for i in group], top, fields) for group in groups]
-    results = (yield asked) if asked else []
+    results: Iterable[Result] = (yield asked) if asked else []
     apart: list[int] = [i for i in range(len(texts)) if _is_long(texts[i], limit)]
     for group, result in zip(groups, results, strict=True):
-        if isinstance(result, ContextLengthExceeded):
+        if isinstance(result, TOO_LONG):
             apart += group
             continue
-        scores.update(zip(group, _scores(result, [texts[i] for i in group], top), strict=True))
+        scores.update(zip(group, scores_of(result, [texts[i] for i in group], top), strict=True))
     for i in sorted(apart):
         scores[i] = yield from _walk(texts[i], top, limit, context, fields)
     return [scores[i] for i in range(len(texts))]
 
 
-def continuation_steps(
-    pairs: Sequence[tuple[str, str]], *, seam: str = "nearest", **options: Any
-) -> Steps[list[Continuation]]:
-    """Log-probabilities of continuations, given their contexts: (context, continuation) pairs."""
-    if seam not in ("nearest", "refuse"):
-        raise InvalidRequest(f"seam={seam!r} must be 'nearest' or 'refuse'.")
-    for context, text in pairs:
-        if not text:
-            raise InvalidRequest("A continuation is empty: it has nothing to score.")
-        if not isinstance(context, str) or not isinstance(text, str):
-            raise InvalidRequest("Context and continuation must be texts.")
-    scores = yield from score_steps([context + text for context, text in pairs], **options)
-    return [_continuation(*pair, score, seam) for pair, score in zip(pairs, scores, strict=True)]
-
-
-def _continuation(context: str, text: str, score: Score, seam: str) -> Continuation:
-    edge = len(context)
-    counted = [token for token in score.tokens if token.end > edge]
-    spanning = next((token for token in counted if token.start < edge), None)
-    if spanning is not None and seam == "refuse":
-        raise InvalidRequest(
-            f"The token {spanning.text!r} spans the seam between context and continuation. "
-            "Move the seam (a space belongs to the word behind it), or say seam='nearest'."
-        )
-    if counted and counted[0].logprob is None:
-        raise InvalidRequest("The continuation's first token has nothing in front of it: give a context.")
-    return Continuation(
-        context, text, counted, score.model, "clean" if spanning is None else "nearest", score.usage,
-        None if spanning is None else spanning.text,
-    )  # fmt: skip
+def _groups(texts: Sequence[Prompt], chosen: list[int], batch: int, limit: int | None) -> list[list[int]]:
+    """Which texts share a request. A service may count the prompts of a batch together against the length of one: where
+    that is known, no more are put together than surely fit."""
+    groups: list[list[int]] = []
+    room, size = limit or math.inf, math.inf
+    for i in chosen:
+        text = texts[i]
+        most = 1 + (len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else len(text))
+        if not groups or len(groups[-1]) == batch or size + most > room:
+            groups.append([])
+            size = 0
+        groups[-1].append(i)
+        size += most
+    return groups
 
 
 def check(texts: Sequence[Prompt], top: int, batch: int) -> None:
@@ -125,18 +108,27 @@ def _fields(prompts: list[Prompt], top: int, fields: Fields) -> Fields:
     }
 
 
-def _scores(result: Result, texts: list[Prompt], top: int) -> list[Score]:
+def scores_of(result: Result, texts: Sequence[Prompt], top: int) -> list[Score]:
+    """The scores of the texts of one request; raises its error if it has one."""
     if isinstance(result, AcsError):
         raise result
     session, request_id = result.session, result.request_id
     return [
-        _score(text, session.nodes[choice._node.parent or ""].scores, result.model or "", request_id, top)
+        score_of(text, session.nodes[choice._node.parent or ""].scores, result.model or "", request_id, top)
         for text, choice in zip(texts, result.choices, strict=True)
     ]
 
 
-def _score(text: Prompt, positions: Any, model: str, request_id: str | None, top: int) -> Score:
-    if not positions or (len(positions) > 1 and not any(positions[1:])):
+def can_score(positions: Any) -> bool | None:
+    """Whether an answer has scores of its prompt; ``None`` for a prompt of one token, which need not have any."""
+    if positions and len(positions) == 1:
+        return any(positions) or None
+    return bool(positions) and any(positions[1:])
+
+
+def score_of(text: Prompt, positions: Any, model: str, request_id: str | None, top: int) -> Score:
+    """The score of a text by what a server told of its positions. Raises :class:`NoPromptLogprobs` without any."""
+    if can_score(positions) is False:
         raise NoPromptLogprobs(
             f"{model or 'The server'} returned no prompt log-probabilities: it cannot score texts."
         )
@@ -198,64 +190,27 @@ def _walk(text: Prompt, top: int, limit: int | None, context: int | None, fields
     shared = known // 4 if context is None else context
     if not 0 <= shared < known:
         raise InvalidRequest(f"context={shared} must be from 0 on and below the {known} tokens that fit.")
-    size = known if isinstance(text, list) else known * _CHARS_A_TOKEN
-    placed: list[tuple[int, ScoredToken]] = []
+    size = known if isinstance(text, list) else known * CHARS_A_TOKEN
+    so_far: Placed = []
     parts: list[Score] = []
     edges: list[int] = []
     begin = 0
     while True:
         piece = text[begin : begin + size]
         [result] = yield [_fields([piece], top, fields)]
-        if isinstance(result, ContextLengthExceeded) and size > _SMALLEST:
+        if isinstance(result, TOO_LONG) and size > SMALLEST:
             size = size * 3 // 4
             continue
-        [part] = _scores(result, [piece], top)
-        fresh = _placed(part, begin, by_token=isinstance(text, list))
+        [part] = scores_of(result, [piece], top)
+        fresh = placed(part, begin, by_token=isinstance(text, list))
         if parts:
-            cut = _shared_edge(placed, fresh, shared)
+            cut = shared_edge(so_far, fresh, shared)
             edges.append(cut)
-            placed = [each for each in placed if each[0] < cut] + [each for each in fresh if each[0] >= cut]
+            so_far = cut_over(so_far, fresh, cut)
         else:
-            placed = fresh
+            so_far = fresh
         parts.append(part)
         if begin + size >= len(text):
             break
-        begin = _next(placed, begin, shared)
-    return _one(parts, [token for _, token in placed], edges)
-
-
-def _placed(part: Score, begin: int, *, by_token: bool) -> list[tuple[int, ScoredToken]]:
-    return [(begin + (token.position if by_token else token.start), token) for token in part.tokens]
-
-
-def _shared_edge(
-    before: list[tuple[int, ScoredToken]], fresh: list[tuple[int, ScoredToken]], context: int
-) -> int:
-    """The first place that is an edge of both, with ``context`` (at least one) tokens of the new window in front."""
-    known = {place for place, _ in before}
-    candidates = [place for place, token in fresh[max(1, context) :] if token.logprob is not None]
-    return next(
-        (place for place in candidates if place in known), candidates[0] if candidates else fresh[-1][0]
-    )
-
-
-def _next(placed: list[tuple[int, ScoredToken]], begin: int, context: int) -> int:
-    """Where the next window begins: at a token, far enough back, and further than the last one."""
-    wanted = max(0, len(placed) - context - _SLACK)
-    later = [place for place, _ in placed[wanted:] if place > begin]
-    return later[0] if later else placed[-1][0] + max(1, len(placed[-1][1].text))
-
-
-def _one(parts: list[Score], tokens: list[ScoredToken], edges: list[int]) -> Score:
-    numbered: list[ScoredToken] = []
-    place = 0
-    for position, token in enumerate(tokens):
-        numbered.append(
-            ScoredToken(position, token.text, place, token.id, token.logprob, token.rank, token.top)
-        )
-        place += len(token.text)
-    prompt = sum(part.usage.prompt_tokens for part in parts)
-    usage = Usage(prompt, len(parts), prompt + len(parts))
-    ids = tuple(one for part in parts for one in part.request_ids)
-    whole = "".join(token.text for token in numbered)
-    return Score(whole, numbered, parts[0].model, parts[0].start_token, usage, ids, tuple(edges))
+        begin = next_begin(so_far, begin, shared)
+    return joined(parts, [token for _, token in so_far], edges)

@@ -125,6 +125,12 @@ class Score:
         }
         return frame
 
+    def plot(self, ax: Any = None, *, smooth: int | None = None) -> Any:
+        """Surprisal along the text, in bits, on matplotlib axes that are returned; see :mod:`acs_jupyter.plots`."""
+        from .plots import surprisal_plot  # noqa: PLC0415  # drawn only when asked for
+
+        return surprisal_plot(self, ax, smooth=smooth)
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -137,9 +143,11 @@ class Score:
 class Continuation:
     """The log-probability of a continuation given its context.
 
-    ``tokens``: those that count. ``seam``: ``clean`` when a token ends exactly where the context does; ``ids`` when
-    both were sent as token ids, cut there; ``nearest`` when the token that spans the seam was counted with the
-    continuation (``spans`` is its text).
+    ``tokens``: those that count. ``seam``: ``clean`` when a token ends exactly where the context does; else how it was
+    cut (see ``seams.py``): ``ids`` when both were sent as token ids, cut there; ``nearest`` when the token that spans
+    the seam was counted with the continuation; ``boundary`` when the seam was moved to the nearer edge of that token.
+    ``spans`` is its text, ``moved`` how many characters the seam was moved (below 0: into the context). ``usage``
+    holds all that was asked for it.
     """
 
     context: str
@@ -149,6 +157,7 @@ class Continuation:
     seam: str
     usage: Usage
     spans: str | None = None
+    moved: int = 0
 
     @property
     def logprob(self) -> float:
@@ -162,8 +171,10 @@ class Continuation:
 
     @property
     def per_byte(self) -> float:
-        """Nats a byte of the continuation's UTF-8; ``nan`` for an empty one."""
-        size = len(self.text.encode("utf-8", "surrogatepass"))
+        """Nats a UTF-8 byte of the text that counts: the continuation's, or what a moved seam made of it; ``nan`` for
+        an empty one."""
+        counted = self.context[len(self.context) + self.moved :] if self.moved < 0 else ""
+        size = len((counted + self.text[max(0, self.moved) :]).encode("utf-8", "surrogatepass"))
         return self.logprob / size if size else math.nan
 
     def __repr__(self) -> str:

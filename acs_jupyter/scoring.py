@@ -9,31 +9,34 @@ Every text costs its prompt tokens and one generated token, since a request cann
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import contextvars
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from .client import AsyncClient, Client
 from .completion import Completion
 from .distribution import Distribution, Distributions
-from .errors import AcsError, ContextLengthExceeded, InvalidRequest, NoPromptLogprobs
+from .errors import AcsError, InvalidRequest, NoPromptLogprobs
 from .matrix_reader import Matrix, MatrixReader
-from .score_steps import BATCH, Result, Steps, check, continuation_steps, score_steps
+from .score_steps import BATCH, TOO_LONG, Fields, Result, Steps, check, score_steps
 from .score_values import NORMALISATIONS, Continuation, Score
+from .seams import continuation_steps
 from .session import Session
 from .streams import result_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-
     from .wire import Capabilities
 
 T = TypeVar("T")
 _TAILS = ("\n", "\n\n", " the", ".")
 AT_ONCE = 8
 """Requests an asynchronous call has under way."""
+READERS = 2
+"""Requests a synchronous call has under way: one that is read, and one that the server works on."""
 
 
 @overload
@@ -67,8 +70,10 @@ def logprob(
 ) -> Continuation:
     """The log-probability of a continuation after a context.
 
-    ``seam``: what to do when no token ends where the context ends: ``nearest`` counts the spanning token with the
-    continuation and says so, ``refuse`` raises. Other options as for :func:`score`.
+    ``seam``: what to do when no token ends where the context ends. ``nearest`` counts the token that spans it with the
+    continuation, ``boundary`` moves the seam to the nearer edge of that token, ``ids`` reads both sides by themselves
+    and sends them as token ids (two more requests), ``refuse`` raises. The result's ``seam``, ``spans`` and ``moved``
+    say what was done. Other options as for :func:`score`.
     """
     with client_of(client) as used:
         steps = continuation_steps([(given, continuation)], seam=seam, **with_limit(options, used))
@@ -92,24 +97,45 @@ def choose(
         return sorted(run_steps(steps, used), key=NORMALISATIONS[by], reverse=True)
 
 
-def perplexity(texts: Any, *, client: Client | None = None, **options: Any) -> Any:
-    """``exp`` of the mean surprisal in nats of a text, or a frame for several.
+def perplexity(
+    texts: Any,
+    *,
+    into: str | os.PathLike[str] | None = None,
+    column: str = "text",
+    client: Client | None = None,
+    **options: Any,
+) -> Any:
+    """``exp`` of the mean surprisal in nats of a text, or a frame for several: a list, a Series, or a DataFrame with
+    the texts under ``column``.
 
-    The frame has a row a text, with the texts' own index if they had one: ``tokens`` (scored), ``logprob`` (nats),
-    ``perplexity``, ``bits_per_byte``.
+    The frame has a row a text, with the texts' own index and a DataFrame's other columns: ``tokens`` (scored),
+    ``logprob`` (nats), ``perplexity``, ``bits_per_byte``.
+
+    With ``into`` (``"run.acs.db"``) the requests go through that file, sixteen at a time: what is there is not paid
+    again, and the same call goes on after an interrupt, a crash or a budget (options as for :func:`rollout`:
+    ``budget``, ``in_flight``, ``retry_failed``, ...). The frame then also has ``bytes`` (scored), ``windows`` (in how
+    many a long text was read), ``billed`` (tokens) and ``error`` (a code, or ``not scored yet``; else none).
     """
+    if into is not None:
+        from .documents import perplexities  # noqa: PLC0415  # rollouts load with the first
+
+        return perplexities(
+            [texts] if isinstance(texts, str) else texts, into, column=column, client=client, **options
+        )
     if isinstance(texts, str):
         return score(texts, client=client, **options).perplexity
     import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
 
-    scores = score(list(texts), client=client, **options)
+    from .documents import source_of  # noqa: PLC0415  # as above
+
+    listed, index, others = source_of(texts, column)
+    scores = score(listed, client=client, **options)
     rows = [(one.scored, one.logprob, one.perplexity, one.bits_per_byte) for one in scores]
-    index = getattr(texts, "index", None)
-    frame: pd.DataFrame = pd.DataFrame(
-        rows, columns=["tokens", "logprob", "perplexity", "bits_per_byte"],
-        index=index if isinstance(index, pd.Index) else None,
-    )  # fmt: skip
-    return frame
+    names = ["tokens", "logprob", "perplexity", "bits_per_byte"]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=names, index=index)
+    return (
+        frame if others is None else pd.concat([others.drop(columns=names, errors="ignore"), frame], axis=1)
+    )
 
 
 def distributions(
@@ -232,16 +258,34 @@ def run_steps(steps: Steps[T], client: Client, *, windows: bool = True) -> T:
         try:
             return client.complete(fields["prompt"], **{k: v for k, v in fields.items() if k != "prompt"})
         except AcsError as error:
-            if isinstance(error, ContextLengthExceeded) and not windows:
+            if isinstance(error, TOO_LONG) and not windows:
                 raise
             return error
 
     try:
         asked = next(steps)
         while True:
-            asked = steps.send([one(fields) for fields in asked])
+            asked = steps.send(_side_by_side(one, asked))
     except StopIteration as done:
         return cast("T", done.value)
+
+
+def _side_by_side(one: Callable[[Fields], Result], asked: list[Fields]) -> Iterator[Result]:
+    """The results of requests, in their order: while one is read the next are under way, so that the server never waits
+    for the reader. An interrupt lets those under way end and sends no more."""
+    if len(asked) < 2:
+        yield from map(one, asked)
+        return
+    threads = ThreadPoolExecutor(READERS, thread_name_prefix="acs-score")
+    try:
+        here = [contextvars.copy_context() for _ in asked]  # scopes of a budget hold there too
+        futures = deque(
+            threads.submit(context.run, one, fields) for context, fields in zip(here, asked, strict=True)
+        )
+        while futures:
+            yield futures.popleft().result()
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
 async def _run_async(steps: Steps[T], client: AsyncClient) -> T:

@@ -8,14 +8,16 @@ target likelier. Each operation scores one text: the prompt as operated on, and 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidRequest
-from .score_steps import continuation_steps
 from .scoring import client_of, run_steps, with_limit
+from .seams import continuation_of, continuation_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,13 +110,29 @@ class Surgery:
             if (came := self._came.get(span)) is not None
         ]  # fmt: skip
 
-    def run(self, *, budget: int | None = None, client: Client | None = None) -> Surgery:
+    def run(
+        self,
+        *,
+        budget: int | None = None,
+        client: Client | None = None,
+        into: str | os.PathLike[str] | None = None,
+        **how: Any,
+    ) -> Surgery:
         """Measure what is left. ``budget``: tokens this call may be billed; it stops before a request that could exceed
         it. What came is kept, also when a request fails: call it again to go on.
+
+        With ``into`` (``"cut.acs.db"``) it is kept in that file, operation by operation: the same surgery made anew, in
+        another kernel too, goes on there and pays nothing twice. ``how``: options of :func:`rollout` (``in_flight``,
+        ``retry_failed``, ...).
 
         Raises :class:`InvalidRequest` when the budget has no room for the first request, or the request's error (a text
         above the model's context is one: read in windows it would cost more than was said).
         """
+        if into is not None:
+            self._through(Path(into), budget, client, how)
+            return self
+        if how:
+            raise InvalidRequest(f"{', '.join(how)}: only with into=, the file that operations go through.")
         before = self.spent
         with client_of(client) as used:
             while left := self._left()[: self._batch]:
@@ -124,14 +142,40 @@ class Surgery:
                 if left:
                     self._measure(left, used)
                 elif self.spent == before:
-                    raise InvalidRequest(
-                        f"budget={budget} has no room for the first request, which can cost "
-                        f"{self._bound(self._left()[0])} tokens; all that is left can cost {self.worst}. "
-                        "Nothing was sent."
-                    )
+                    raise self._no_room(budget)
                 else:
                     break
         return self
+
+    def _no_room(self, budget: int | None) -> InvalidRequest:
+        return InvalidRequest(
+            f"budget={budget} has no room for the first request, which can cost {self._bound(self._left()[0])} "
+            f"tokens; all that is left can cost {self.worst}. Nothing was sent."
+        )
+
+    def _through(self, into: Path, budget: int | None, client: Client | None, how: dict[str, Any]) -> None:
+        from .documents import scored  # noqa: PLC0415  # rollouts load with the first
+        from .rollouts import Rollout  # noqa: PLC0415  # as above
+
+        spans: list[Span | None] = [None, *dict.fromkeys(self.spans)]
+        before = Rollout(into).stats.tokens if into.exists() else 0
+        options = {k: v for k, v in self._options.items() if k in ("model", "add_special_tokens")} | how
+        if budget is not None:
+            options["budget"] = before + budget
+        texts = [self._operated(span) + self.target for span in spans]
+        found = scored(texts, into, client=client, windows=False, **options)
+        for span, one in zip(spans, found, strict=True):
+            if one.score is not None:
+                self._came[span] = continuation_of(self._operated(span), self.target, one.score)
+        self.spent = sum(one.billed for one in found)
+        failed = [one.error for one in found if one.error is not None and one.failed]
+        if failed:
+            raise InvalidRequest(
+                f"{len(failed)} of {len(found)} operations failed ({', '.join(dict.fromkeys(failed))}). What came is "
+                "kept; run(into=..., retry_failed=True) sends the others again."
+            )
+        if budget is not None and self.spent == before and not self.done:
+            raise self._no_room(budget)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a span: ``start``, ``end`` (characters), ``text``, ``replacement``, ``logprob`` (the target's, nats),

@@ -81,6 +81,22 @@ def found(text: str, after: str, scores: Sequence[Positions], written: Sequence[
     )
 
 
+def by_itself(text: str) -> list[str]:
+    """Probes for the ids of a text that is read by itself, without a start token; :func:`read_alone` reads them."""
+    return [lead + text for lead in LEADS]
+
+
+def read_alone(text: str, scores: Sequence[Positions]) -> list[int]:
+    """The ids of a text by itself. Raises :class:`Unknown` when it joins whatever stands before it."""
+    for lead, positions in zip(LEADS, scores, strict=True):
+        read = [entries[0] for entries in positions[1:] if entries]
+        if read and read[0][1] == lead and len(read) > 1:  # a start token stood before the lead
+            read = read[1:]
+        if read and "".join(entry[1] for entry in read) == text:
+            return [entry[0] for entry in read]
+    raise Unknown(f"The server does not tell the ids of {text[:40]!r} by itself.")
+
+
 def differing(read: Sequence[str], written: Sequence[str]) -> int | None:
     """The first of the ``written`` tokens whose edges are not edges of the tokens that were ``read``.
 

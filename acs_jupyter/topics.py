@@ -84,9 +84,10 @@ the server reports. One file for all kernels of this machine; the key is not in 
 %acs budget                        this key: spent, held, left; a frame over all keys, by month, model, notebook, cell
 %acs budget --limit 3m             tokens a month (UTC) for the key in use; none takes the limit away
 %acs budget --limit 200k --session of this kernel's session
-%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key
-%acs budget settle                 end what is held by processes that are gone, as an estimate: the prompt and what was
-                                   seen of the text; --as held counts all that was held, --as nothing nothing
+%acs budget --export spent.csv     every request, as .csv or .jsonl; never a text or a key; --overwrite replaces a file
+%acs budget settle                 end what is held by processes that are gone, at all that was held; --as estimate
+                                   counts the prompt and what was seen of the text, --as nothing nothing
+%acs budget settle --elsewhere     also what is held out of sight: by another machine or container, or before a restart
 %acs budget --reset                the server has raised a budget that it had called used up
 
 Over a limit a request is refused before it is sent. %%acs --budget N limits one cell. In Python:
@@ -117,18 +118,23 @@ A rollout sends thousands of prompts into one file and goes on where it was, wha
 
 _SCORE = """\
     from acs_jupyter import score, logprob, choose, perplexity, distributions, next_token
-    from acs_jupyter import Inspector, difference, Surgery
+    from acs_jupyter import Inspector, Compare, difference, Surgery, calibration
 
     score(text, top=5)                 token ids, logprobs (nats), surprisal (bits), ranks; .to_frame()
     score([text, text])                several, in batches; score_async beside an AsyncClient
     logprob(text, given=context)       of a continuation: .logprob, .per_token, .per_byte, .seam
+      seam="nearest"|"boundary"|"ids"  how to cut where no token ends at the seam; or "refuse"
     choose(context, texts, by="token") candidates, likeliest first; by sum, token or byte
-    perplexity(texts)                  a number for a text, a frame for several
+    perplexity(texts)                  a number for a text, a frame for several (a list, Series or DataFrame, column=)
+      into="x.acs.db"                  through a file: the same call goes on, nothing is paid twice; budget=
     next_token(text)                   the whole distribution of what follows: .top(5), .entropy, .of(" a").rank
     distributions(text)                one at each position: d[3].kl(other), .js(other), d.ranks(" a"), d.save(file)
     Inspector(text)                    the text in colours, the distribution at each token; a score or completion too
     difference(score1, score2)         bits by bytes between models or texts: drawn, .largest(5), .to_frame()
-    Surgery(prompt, target).run()      what each sentence does for the target, in nats; .worst before, .to_frame()
+    Surgery(prompt, target).run()      what each sentence does for the target, in nats; .worst before; into=, budget=
+    Compare(prompt, [{...}, {...}])    lanes side by side: .run(), .stop("B"), .frame(); .grid(prompts, models=...)
+    calibration(completions)           stated probability against sampled frequency
+    .plot()                            of a score, a distribution, a calibration (matplotlib)
     result.with_ids()                  a completion's token ids, by one scoring request
 
 Every text costs its own tokens and one. The first token of a text has no score: nothing stands in front of it."""

@@ -44,7 +44,7 @@ class Workbench(Bench):
         **given: Any,
     ) -> None:
         self.session = session if session is not None else Session()
-        self._notebook = notebook or _this_kernel_s()
+        self._notebook = notebook or this_kernel_s()
         self._copy: Any = None
         self._drawing = threading.Lock()
         self._copier = Copier(self._write_copy, self._coming)
@@ -133,7 +133,7 @@ class Workbench(Bench):
                     self._unsaved.pop(run).end()
 
 
-def _this_kernel_s() -> Notebook:
+def this_kernel_s() -> Notebook:
     """That of the loaded extension, with its settings and its server; else one of its own."""
     from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only in a notebook
 

@@ -412,8 +412,8 @@ class Asked:
 @pytest.mark.parametrize(
     ("answer", "end"),
     [
-        (whole(b'{"id":"x","choices":[{"te'), (1, 0, "estimate")),
-        ([head(), chunk(b"  "), b""], (1, 0, "estimate")),
+        (whole(b'{"id":"x","choices":[{"te'), (3, 32_000, "estimate")),
+        ([head(), chunk(b"  "), b""], (3, 32_000, "estimate")),
         (whole({"error": {"code": "invalid_request", "message": "no"}}, "400 Bad Request"), ("nothing",)),
     ],
     ids=["cut body", "lost", "refused"],

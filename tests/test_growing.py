@@ -93,7 +93,9 @@ def begin() -> Iterator[Begin]:
 
 
 def test_a_branch_is_one_more_run_in_the_same_session(begin: Begin, scripted_server: Running) -> None:
-    with place.at("[7]"):
+    here = place.Here()
+    here.cell = "[7]"
+    with here.again():
         _, view, got = begin(scripted_server, TWELVE, max_tokens=20, seed=3, temperature=0.8)
     node, before = got.session.runs[got.run].nodes[0], got.text
     other = next(a.text for a in got.tokens[4].alternatives if a.text != got.tokens[4].text)
@@ -259,3 +261,31 @@ def test_exact_with_a_real_tokenizer(begin: Begin, smollm_server: Running) -> No
     _, text = view.branches(2)
     assert text.text == branch.text
     assert "counted the tokens that were written" in seam_words(got.session, text.run)
+
+
+def test_a_branch_counts_against_the_budget_of_its_cell(scripted_server: Running) -> None:
+    view = Asked()
+    book = Notebook(
+        make_view=lambda: view, base_url=scripted_server.base, api_key=Secret(scripted_server.key)
+    )
+    book.show_notes = False
+    try:
+        got = book.run(TWELVE, CellOptions({"max_tokens": 12}, budget=5000), lambda completion: None)
+        node = got.session.runs[got.run].nodes[0]
+        view.ask(Resample(node, 1))
+        [branch] = view.branches(1)
+        view.ask(Resample(node, 2, exact=True))  # with a request for the ids
+        *_, exact = view.branches(2)
+        origin = exact.session.nodes[exact.session.runs[exact.run].nodes[0]].origin
+        assert origin is not None
+        spent = sum(one.usage.total_tokens for one in (got, branch, exact)) + (origin.cost or 0)
+        row = "SELECT name, used, held FROM accounts WHERE kind = 'cell'"
+        until(lambda: ledger().store.rows(row)[0][2] == 0)
+        [(name, used, _)] = ledger().store.rows(row)
+        assert used == spent
+        ledger().scope("cell", name, used + 5)
+        view.ask(Resample(node, 1))
+        until(lambda: "--budget of this cell leaves 5 of" in view.lines[-1])
+        assert len(got.session.runs) == 3
+    finally:
+        book.close()

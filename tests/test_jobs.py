@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,96 +12,31 @@ import pytest
 from acs_jupyter import AsyncClient, Client, Session, errors
 from acs_jupyter.job_terms import idempotency_key
 from acs_jupyter.wire import Job, decode_job
+from tests.support.job_answers import (
+    ASK,
+    CANCEL,
+    KEY,
+    LAST,
+    NEW,
+    PENDING,
+    RESULT,
+    SHOW,
+    SUBMIT,
+    Async,
+    Sync,
+    asked,
+    completion,
+    job,
+    refusal,
+)
 from tests.support.player import CLOSE, HANG, Player, Step, head, whole
 from tests.support.servers import Running, serving
-
-KEY = "acs-bm-testtest-do-not-show-me"
-LAST = object()
-"""Stands for what the step before returned."""
-ASK = {"model": "m", "max_tokens": 4}
-
-
-class Sync:
-    """Carries out steps ``(method, arguments..., fields)`` on one client; returns what the last one gave."""
-
-    def __call__(
-        self, base: str, *steps: tuple[Any, ...], key: str = KEY, client: dict[str, Any] | None = None
-    ) -> Any:
-        last = None
-        with Client(base, key, **(client or {})) as c:
-            for name, *arguments in steps:
-                given, fields = _split(arguments, last)
-                last = getattr(c.jobs, name)(*given, **fields)
-        return last
-
-
-class Async:
-    def __call__(
-        self, base: str, *steps: tuple[Any, ...], key: str = KEY, client: dict[str, Any] | None = None
-    ) -> Any:
-        async def go() -> Any:
-            last = None
-            async with AsyncClient(base, key, **(client or {})) as c:
-                for name, *arguments in steps:
-                    given, fields = _split(arguments, last)
-                    last = await getattr(c.jobs, name)(*given, **fields)
-            return last
-
-        return asyncio.run(go())
-
-
-def _split(arguments: list[Any], last: Any) -> tuple[list[Any], dict[str, Any]]:
-    fields = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
-    return [last if argument is LAST else argument for argument in arguments], fields
 
 
 @pytest.fixture(params=[Sync, Async], ids=["sync", "async"])
 def api(request: pytest.FixtureRequest) -> Sync:
     made: Callable[[], Sync] = request.param
     return made()
-
-
-def job(status: str = "queued", http: str = "200 OK", **more: Any) -> list[Step]:
-    return whole(
-        {"id": "job_1", "status": status, "usage_pending": False, "request_id": "req_job", **more}, http
-    )
-
-
-NEW = job(http="202 Accepted")
-PENDING = whole({"id": "job_1", "status": "running"}, "202 Accepted", Retry_After="0")
-
-
-def completion(text: str = " Paris", count: int = 1) -> list[Step]:
-    choices = [
-        {"index": i, "text": text, "logprobs": None, "finish_reason": "length", "stop_reason": None}
-        for i in range(count)
-    ]
-    usage = {"prompt_tokens": 3, "completion_tokens": count, "total_tokens": 3 + count}
-    return whole(
-        {
-            "id": "cmpl-1",
-            "object": "text_completion",
-            "model": "checkpoint",
-            "choices": choices,
-            "usage": usage,
-        },
-        X_Request_Id="req_of_this_poll",
-        X_Acs_Upstream_Model="checkpoint",
-    )
-
-
-def refusal(code: str, status: str, **headers: str) -> list[Step]:
-    return whole(
-        {"error": {"code": code, "message": "no", "type": "x"}, "request_id": "req_7"}, status, **headers
-    )
-
-
-def asked(server: Player) -> list[str]:
-    """Every request so far: method and what follows ``/v1/completion-jobs``."""
-    return [" ".join(r.line.split(" ")[:2]).replace("/v1/completion-jobs", "") for r in server.requests]
-
-
-SUBMIT, RESULT, SHOW, CANCEL = "POST ", "GET /job_1/result", "GET /job_1", "POST /job_1/cancel"
 
 
 # -- submitting -----------------------------------------------------------------------------------
@@ -218,177 +152,6 @@ def test_no_retry_where_none_is_due(api: Sync) -> None:
             with pytest.raises(errors.TooManyRequests):
                 api(server.base, ("submit", "Hi", ASK))
             assert len(server.requests) == 1
-
-
-# -- outcome or bad moment ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("code", "status", "kind"),
-    [
-        ("budget_exceeded", "429 Too Many Requests", errors.BudgetExceeded),
-        ("upstream_server_error", "502 Bad Gateway", errors.UpstreamServerError),
-        ("vllm_oom", "502 Bad Gateway", errors.EngineOutOfMemory),
-        ("circuit_open", "503 Service Unavailable", errors.CircuitOpen),
-        ("upstream_deadline", "504 Gateway Timeout", errors.UpstreamDeadline),
-        ("brand_new", "502 Bad Gateway", errors.UpstreamServerError),
-    ],
-)
-@pytest.mark.parametrize("method", ["wait", "result"])
-def test_an_outcome_is_never_asked_for_again(
-    api: Sync, method: str, code: str, status: str, kind: type[errors.ApiError]
-) -> None:
-    answers = [NEW, refusal(code, status, Retry_After="0"), job("failed")]
-    with Player(answers) as server:
-        with pytest.raises(kind) as caught:
-            api(server.base, ("submit", "Hi", ASK), (method, LAST))
-        assert asked(server) == [SUBMIT, RESULT, SHOW]
-    error = caught.value
-    assert (error.code, error.status, error.retryable) == (code, int(status[:3]), False)
-    assert (error.job_id, error.request_id) == ("job_1", "req_7")
-    assert "job_1" in str(error)
-
-
-@pytest.mark.parametrize("state", ["queued", "running", "succeeded"])
-@pytest.mark.parametrize(
-    "status", ["429 Too Many Requests", "500 Internal Server Error", "503 Service Unavailable"]
-)
-def test_a_poll_that_failed_is_no_outcome(api: Sync, state: str, status: str) -> None:
-    answers = [
-        NEW,
-        refusal("upstream_server_error", status, Retry_After="0"),
-        job(state),
-        PENDING,
-        completion(),
-    ]
-    with Player(answers) as server:
-        got = api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
-        assert asked(server) == [SUBMIT, RESULT, SHOW, RESULT, RESULT]
-    assert got.text == " Paris"
-
-
-@pytest.mark.parametrize("state", ["running", "succeeded"])
-def test_however_often_the_same_poll_fails(api: Sync, state: str) -> None:
-    pair = [refusal("circuit_open", "503 Service Unavailable", Retry_After="0"), job(state)]
-    with Player([NEW, *pair * 5, completion()]) as server:
-        assert api(server.base, ("submit", "Hi", ASK), ("wait", LAST)).text == " Paris"
-        assert len(server.requests) == 12
-
-
-def test_a_limit_on_reading_is_no_outcome_even_when_the_job_has_failed(api: Sync) -> None:
-    limited = refusal("rate_limited", "429 Too Many Requests", Retry_After="0")
-    answers = [NEW, limited, job("failed"), refusal("vllm_oom", "502 Bad Gateway"), job("failed")]
-    with Player(answers) as server:
-        with pytest.raises(errors.EngineOutOfMemory):
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
-        assert asked(server) == [SUBMIT, RESULT, SHOW, RESULT, SHOW]
-
-
-def test_a_proxys_page_is_no_outcome(api: Sync) -> None:
-    page = whole(b"<html>bad gateway</html>", "502 Bad Gateway", "text/html", Retry_After="0")
-    answers = [
-        NEW,
-        page,
-        job("failed"),
-        page,
-        page,
-        job("failed"),
-        refusal("vllm_oom", "502 Bad Gateway"),
-        job("failed"),
-    ]
-    with Player(answers) as server, pytest.raises(errors.EngineOutOfMemory):
-        api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
-
-
-@pytest.mark.parametrize(
-    ("faults", "count"),
-    [
-        ([[CLOSE]], 1),
-        ([[head(length=999), b'{"id": "cmpl', CLOSE]], 1),
-        ([whole(b'{"id": "cmpl-1", "choi')], 1),
-        ([whole({"id": "x"})], 1),
-        ([[CLOSE], PENDING, [CLOSE]], 3),
-    ],
-)
-def test_a_broken_answer_is_asked_for_again(api: Sync, faults: list[list[Step]], count: int) -> None:
-    with Player([NEW, *faults, completion()]) as server:
-        assert api(server.base, ("submit", "Hi", ASK), ("wait", LAST)).text == " Paris"
-        assert len(server.requests) == 2 + count
-
-
-@pytest.mark.parametrize(
-    ("answers", "kind", "code"),
-    [
-        ([refusal("job_cancelled", "409 Conflict")], errors.JobCancelled, "job_cancelled"),
-        ([refusal("nope", "409 Conflict")], errors.JobCancelled, "nope"),
-        ([whole(b"", "409 Conflict")], errors.JobCancelled, "job_cancelled"),
-        ([refusal("job_expired", "410 Gone")], errors.JobExpired, "job_expired"),
-        ([whole(b"gone", "410 Gone", "text/plain")], errors.JobExpired, "job_expired"),
-        ([refusal("job_not_found", "404 Not Found")], errors.JobNotFound, "job_not_found"),
-        ([refusal("whatever", "503 Unavailable"), job("interrupted")], errors.JobInterrupted, "whatever"),
-        ([refusal("internal_error", "503 Unavailable", Retry_After="0"), job("interrupted"),
-          refusal("lost", "503 Unavailable"), job("interrupted")], errors.JobInterrupted, "lost"),
-        ([refusal("invalid_api_key", "401 Unauthorized")], errors.Unauthorized, "invalid_api_key"),
-        ([refusal("vllm_invalid_request", "400 Bad Request")], errors.EngineRefused, "vllm_invalid_request"),
-        ([whole({"error": {"code": "vllm_oom", "message": "m"}})], errors.EngineOutOfMemory, "vllm_oom"),
-    ],
-)  # fmt: skip
-def test_ends_have_types_and_advice(
-    api: Sync, answers: list[list[Step]], kind: type[errors.ApiError], code: str
-) -> None:
-    with Player([NEW, *answers]) as server:
-        with pytest.raises(kind) as caught:
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": None})
-        assert len(server.requests) == 1 + len(answers)
-    assert type(caught.value) is kind
-    assert (caught.value.code, caught.value.job_id) == (code, "job_1")
-    assert caught.value.hint
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("state", ["zombie", "", "FAILED?"])
-def test_a_state_nobody_knows_lets_the_result_decide(api: Sync, state: str) -> None:
-    pairs = [refusal("vllm_oom", "502 Bad Gateway", Retry_After="0"), job(state)] * 3
-    with Player([NEW, *pairs]) as server:
-        with pytest.raises(errors.EngineOutOfMemory):
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
-        assert asked(server) == [SUBMIT, *[RESULT, SHOW] * 3]
-    with Player([NEW, *pairs[:2], completion()]) as server:
-        assert api(server.base, ("submit", "Hi", ASK), ("wait", LAST)).text == " Paris"
-
-
-def test_metadata_that_fails_is_asked_again(api: Sync) -> None:
-    answers = [
-        refusal("rate_limited", "429 Too Many Requests", Retry_After="0"), job("running"), completion(),
-    ]  # fmt: skip
-    with Player(answers) as server:
-        got = api(server.base, ("wait", "job_1"))
-        assert asked(server) == [SHOW, SHOW, RESULT]
-    assert got.request_id == "req_job"
-
-
-def test_failures_count_in_a_row_only(api: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acs_jupyter.jobs.POLL_FAILURES", 1)
-    once = [refusal("x", "503 Unavailable", Retry_After="0"), job("running"), PENDING]
-    with Player([NEW, *once * 3, completion()]) as server:
-        got = api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"retries": 0})
-    assert got.text == " Paris"
-
-
-def test_a_key_that_is_refused_is_not_how_a_job_ended(api: Sync) -> None:
-    answers = [NEW, refusal("invalid_api_key", "401 Unauthorized")]
-    with Player(answers) as server, pytest.raises(errors.Unauthorized) as caught:
-        api(server.base, ("submit", "Hi", ASK), ("wait", LAST))
-    assert caught.value.hint == "Check api_key."  # given so, not by ACS_API_KEY
-
-
-def test_waiting_gives_up_after_many_failures(api: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acs_jupyter.jobs.POLL_FAILURES", 1)
-    with Player([NEW, [CLOSE]]) as server:
-        with pytest.raises(errors.ConnectionFailed) as caught:
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"retries": 0})
-        assert len(server.requests) == 3
-    assert caught.value.job_id == "job_1"
 
 
 # -- deadlines ------------------------------------------------------------------------------------
@@ -509,38 +272,6 @@ def test_metadata_is_read_with_tolerance() -> None:
     assert decode_job(b"{}", "known") == Job(id="known")
 
 
-class Meter:
-    def __init__(self) -> None:
-        self.log: list[Any] = []
-
-    def reserve(self, request: Any, run: str) -> Any:
-        self.log.append(("reserve", run[:5]))
-        return "ticket"
-
-    def settle(self, ticket: Any, prompt_tokens: int, completion_tokens: int, source: str) -> None:
-        self.log.append(("settle", prompt_tokens, completion_tokens, source))
-
-    def release(self, ticket: Any) -> None:
-        self.log.append(("release",))
-
-
-def test_the_budget_is_held_until_the_outcome(api: Sync) -> None:
-    held = ("reserve", "acsj1")
-    cases: list[tuple[list[list[Step]], list[Any]]] = [
-        ([NEW, PENDING, completion()], [held, ("settle", 3, 1, "usage")]),
-        ([NEW, refusal("vllm_oom", "502 Bad Gateway"), job("failed")], [held, ("release",)]),
-        ([NEW, refusal("x", "503 Unavailable"), job("interrupted")], [held]),
-        ([NEW, refusal("invalid_api_key", "401 Unauthorized")], [held]),
-        ([refusal("idempotency_conflict", "409 Conflict")], [held, ("release",)]),
-        ([job("succeeded"), completion()], [held, ("release",)]),  # found: paid for when it was submitted
-    ]
-    for answers, expected in cases:
-        meter = Meter()
-        with Player(answers) as server, contextlib.suppress(errors.ApiError):
-            api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": meter})
-        assert meter.log == expected
-
-
 def test_cancelling_the_waiting_task_cancels_no_job() -> None:
     async def go(base: str) -> None:
         async with AsyncClient(base, KEY) as c:
@@ -614,60 +345,3 @@ def test_waiting_over_a_restart_of_the_server(tmp_path: Any) -> None:
                 client.jobs.wait(slow, 20)
             assert client.jobs.get(slow).usage_pending is True
     assert caught.value.job_id == slow.id
-
-
-# -- the hold of a submission whose answer was lost ------------------------------------------------
-
-
-class Holds:
-    """Writes down what becomes of holds."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def reserve(self, request: Any, run: str) -> int:
-        self.calls.append("reserve")
-        return len(self.calls)
-
-    def settle(self, ticket: Any, prompt: int, completion: int, source: str) -> None:
-        self.calls.append(f"settle {ticket} {prompt} {completion} {source}")
-
-    def release(self, ticket: Any) -> None:
-        self.calls.append(f"release {ticket}")
-
-
-GATEWAY = whole(b"<html>bad gateway</html>", "502 Bad Gateway", "text/html")
-
-
-@pytest.mark.parametrize(
-    "lost", [[CLOSE], GATEWAY, whole(b"{", "202 Accepted")], ids=["cut", "gateway", "broken"]
-)
-def test_a_job_whose_answer_was_lost_keeps_its_hold(api: Sync, lost: list[Step]) -> None:
-    meter = Holds()
-    with Player([lost, job(), completion()]) as server:
-        api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"meter": meter})
-    assert meter.calls == ["reserve", "settle 1 3 1 usage"]
-
-
-def test_a_lost_submission_keeps_its_hold_until_it_is_found() -> None:
-    meter = Holds()
-    with (
-        Player([[CLOSE], job(), completion()]) as server,
-        Client(server.base, KEY, meter=meter, retries=0) as client,
-    ):
-        with pytest.raises(errors.ConnectionFailed):
-            client.jobs.submit("Hi", **ASK)
-        assert meter.calls == ["reserve"]
-        client.jobs.wait(client.jobs.submit("Hi", **ASK))
-    assert meter.calls == ["reserve", "settle 1 3 1 usage"]
-
-
-def test_a_job_that_was_there_and_one_that_was_refused_hold_nothing(api: Sync) -> None:
-    meter = Holds()
-    with Player([job()]) as server:
-        api(server.base, ("submit", "Hi", ASK), client={"meter": meter})
-    with Player([refusal("invalid_request", "400 Bad Request")]) as server, pytest.raises(errors.BadRequest):
-        api(server.base, ("submit", "Hi", ASK), client={"meter": meter})
-    with pytest.raises(errors.ConnectionFailed):
-        api("http://127.0.0.1:9", ("submit", "Hi", ASK), client={"meter": meter, "retries": 1})
-    assert meter.calls == ["reserve", "release 1", "reserve", "release 3", "reserve", "release 5"]

@@ -268,6 +268,11 @@ def compare(side: Side) -> None:
             assert 0 <= entry["completion_tokens"] <= completion, entry
             completion = entry["completion_tokens"]
         assert (entry["prompt_tokens"], entry["completion_tokens"]) == (prompt, completion), entry
+    for entry in mine:  # what nobody counted here is never below what the server bills
+        if entry["source"] == "estimate" and entry["request_id"] in theirs:
+            prompt, completion = theirs[entry["request_id"]]
+            assert entry["prompt_tokens"] >= prompt, entry
+            assert entry["completion_tokens"] >= completion, entry
     known = {entry["request_id"] for entry in sure} | guessed
     assert {name: spent for name, spent in theirs.items() if sum(spent) and name not in known} == {}
     estimated = sum(e["prompt_tokens"] + e["completion_tokens"] for e in mine if e["source"] == "estimate")

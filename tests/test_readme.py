@@ -18,7 +18,8 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 SCORING = tuple(
-    f"from acs_jupyter import {name}" for name in ("choose", "Inspector", "difference", "Surgery")
+    f"from acs_jupyter import {name}"
+    for name in ("choose", "Inspector", "calibration", "difference", "Surgery")
 )
 
 
@@ -47,7 +48,10 @@ def test_the_python_examples_run_in_their_order(
     names["sdk"].close()
     names["loom"].client.close()
     names["loom"].close()
-    assert len(examples) == 4
+    names["board"]._notebook.close()
+    assert len(examples) == 5
+    assert names["board"].frame()["lane"].tolist() == ["A", "B", "C", "C"]
+    assert (tmp_path / "board.jsonl").exists()
     assert (tmp_path / "story.loom").exists()
     assert len(names["frame"]) == 8
     assert names["completion"].usage.completion_tokens == 40
@@ -59,13 +63,15 @@ def test_the_example_of_scoring_runs(
 ) -> None:
     monkeypatch.setenv("ACS_API_BASE", smollm_server.base)
     monkeypatch.setenv("ACS_API_KEY", smollm_server.key)
+    monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(tmp_path)
     examples = [block for block in blocks("python") if block.startswith(SCORING)]
     names: dict[str, Any] = {}
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
-    assert len(examples) == 4
+    assert len(examples) == 5
     assert names["cut"].done
+    assert (tmp_path / "corpus.acs.db").exists()
     assert names["one"].text == "The quick brown fox jumps over the lazy dog."
     assert names["after"].of(" Paris").rank == 1
     assert (tmp_path / "france.npz").exists()

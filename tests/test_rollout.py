@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import signal
 import sqlite3
 import sys
-import threading
-import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
 
 from acs_jupyter import AsyncClient, Client, Rollout, rollout, rollout_async
-from acs_jupyter.errors import BudgetRefused, InvalidRequest
-from acs_jupyter.ledger import ledger
+from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.local.desk import Limits
-from acs_jupyter.rollouts.driver import Stats
-from acs_jupyter.rollouts.lines import batch_client
-from acs_jupyter.rollouts.progress import words
-from tests.support.desks import OWN, Counter, counter, until
-from tests.support.player import CLOSE, DONE, Player, frames, head, stream, whole
+from tests.support.desks import OWN, counter
+from tests.support.player import DONE, Player, frames, stream, whole
 from tests.support.rollout_kill import survive
 
 if TYPE_CHECKING:
@@ -269,157 +259,6 @@ def test_kill_at_random_moments_loses_nothing_and_sends_nothing_finished_again(t
     assert found.again > 0
 
 
-# Stopping
-
-
-@contextmanager
-def interrupted_after(*seconds: float) -> Iterator[pytest.ExceptionInfo[KeyboardInterrupt]]:
-    timers = [threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in seconds]
-    for timer in timers:
-        timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt) as caught:
-            yield caught
-    finally:
-        for timer in timers:
-            timer.cancel()
-
-
-@pytest.fixture
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
-    with counter(tmp_path_factory.mktemp("desk"), FREE) as running:
-        yield running
-
-
-@pytest.fixture
-def desk_client(served: Counter) -> Iterator[Client]:
-    with Client(served.base, OWN, model="scripted") as made:
-        yield made
-
-
-def test_an_interrupt_finishes_what_is_in_flight(served: Counter, desk_client: Client) -> None:
-    with interrupted_after(0.4) as caught:
-        run(desk_client, SLOW, max_tokens=12, in_flight=4)
-    [line] = caught.value._render_traceback_()  # type: ignore[attr-defined]  # what a notebook shows
-    assert line.startswith('KeyboardInterrupt: Stopped; what came is kept: Rollout("run.acs.db") reads it.')
-    assert re.search(r"Run the cell again to send the \d+ that are left\.$", line)
-    states = Rollout("run.acs.db").frame(pending=True).state.value_counts()
-    assert set(states.index) == {"done", "pending"}
-    assert all(entry.status == 200 for entry in served.quiet())
-    made = run(desk_client, SLOW, max_tokens=12)
-    assert made.stats.done == len(SLOW)
-    assert len(served.quiet()) == len(SLOW)  # nothing was sent twice
-    assert made.stats.tokens == served.used(OWN)
-
-
-def test_a_second_interrupt_drops_it_and_frees_the_server(served: Counter, desk_client: Client) -> None:
-    endless = [f"#scripted rate=20\n{i}" for i in range(6)]
-    with interrupted_after(0.8, 1.2):
-        run(desk_client, endless, max_tokens=2000, in_flight=4)
-    log = served.quiet()
-    assert [entry.status for entry in log] == [499] * 4
-    left = Rollout("run.acs.db")
-    assert left.outcome == "stopped"
-    assert list(left.frame(pending=True).state) == ["pending"] * 6
-    assert left.stats.tokens <= served.used(OWN)
-    assert left.stats.tokens > 4  # what was seen before the end is counted
-
-
-def test_in_the_background_it_can_be_watched_and_stopped(served: Counter, desk_client: Client) -> None:
-    made = run(desk_client, SLOW, max_tokens=12, in_flight=4, bg=True)
-    assert made.outcome == "open"
-    until(lambda: made.stats.done >= 4)
-    assert len(made.frame()) >= 4
-    made.stop()
-    made.wait()
-    assert made.outcome == "stopped"
-    assert 4 <= made.stats.done < len(SLOW)
-    assert made.stats.in_flight == 0
-
-
-def test_a_cancelled_task_drops_what_is_in_flight(served: Counter, desk_client: Client) -> None:
-    async def main() -> None:
-        work = asyncio.create_task(
-            rollout_async(
-                SLOW, client=desk_client, max_tokens=12, into="run.acs.db", progress=False, in_flight=4
-            )
-        )
-        await asyncio.sleep(0.5)
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-
-    asyncio.run(main())
-    served.quiet()
-    assert run(desk_client, SLOW, max_tokens=12, seed=None).stats.done == len(SLOW)
-
-
-def test_it_stops_before_the_budget_could_be_passed_and_goes_on_with_more(
-    served: Counter, desk_client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = run(desk_client, budget=90)
-    assert made.outcome == "budget"
-    assert 0 < made.stats.done < 20
-    assert served.used(OWN) == made.stats.tokens <= 90
-    assert "stopped at the budget" in capsys.readouterr().err
-    assert run(desk_client, budget=90).stats.tokens == made.stats.tokens  # nothing fits any more
-    assert run(desk_client, budget=2000).stats.done == 20
-
-
-def test_a_budget_of_the_key_stops_it(served: Counter) -> None:
-    with Client(served.base, served.new_key(budget=60), model="scripted") as client:
-        made = run(client, in_flight=1)
-    assert made.outcome == "budget"
-    assert "budget_exceeded" in made.reason
-    assert made.stats.failed == 0
-    assert set(made.frame(pending=True).state) == {"done", "pending"}
-
-
-def test_a_wrong_key_stops_it_with_everything_still_to_do(served: Counter) -> None:
-    with Client(served.base, "acs-bm-0123abcd-wrong", model="scripted") as client:
-        made = run(client)
-    assert (made.outcome, made.stats.done, made.stats.failed) == ("refused", 0, 0)
-    assert "wrong" not in made.reason
-
-
-def test_a_server_that_only_fails_stops_it(client: Client) -> None:
-    broken = [f"#scripted fault=upstream_server_error retry_after=0\n{i}" for i in range(30)]
-    made = run(client, broken, burst=10)
-    assert made.outcome == "failures"
-    assert made.stats.done == 0
-    assert set(made.frame(pending=True).state) <= {"pending", "failed"}
-
-
-class Allowance:
-    """A meter that lets so many requests pass at a time, and so many in all."""
-
-    def __init__(self, at_once: int, total: int) -> None:
-        self.at_once, self.left, self.held, self.spent = at_once, total, 0, 0
-
-    def reserve(self, request: Any, run: str) -> str:
-        if self.held >= self.at_once or not self.left:
-            raise BudgetRefused("Nothing is left.")
-        self.held += 1
-        self.left -= 1
-        return run
-
-    def settle(self, ticket: str, prompt_tokens: int, completion_tokens: int, source: str) -> None:
-        self.held -= 1
-        self.spent += prompt_tokens + completion_tokens
-
-    def release(self, ticket: str) -> None:
-        self.held -= 1
-
-
-def test_a_meter_is_asked_for_each_request_and_its_no_is_waited_out(client: Client) -> None:
-    client.meter = meter = Allowance(3, 12)
-    made = run(client)
-    assert (made.outcome, made.stats.done, made.stats.tokens) == ("budget", 12, meter.spent)
-    assert "Nothing is left" in made.reason
-    meter.left = 100
-    assert run(client).stats.done == 20
-
-
 # Flow
 
 
@@ -456,17 +295,6 @@ def test_models_are_asked_in_turn_and_each_has_its_limit() -> None:
     assert order[:6].count("b") <= 2
 
 
-def test_a_batch_gives_the_same_answers_in_fewer_requests(served: Counter, desk_client: Client) -> None:
-    alone = run(desk_client, logprobs=1).frame()
-    count = len(served.quiet())
-    together = run(desk_client, logprobs=1, into="batch.db", batch=8).frame()
-    assert len(served.quiet()) - count == 3
-    same = ["text", "finish_reason", "prompt_tokens", "completion_tokens", "logprob", "item"]
-    pd.testing.assert_frame_equal(together[same], alone[same])
-    greedy = [run(desk_client, temperature=0, into=f"{b}.db", batch=b).frame()[same] for b in (1, 7)]
-    pd.testing.assert_frame_equal(*greedy)
-
-
 def test_a_batch_with_one_bad_prompt_is_sent_one_by_one(tmp_path: Path) -> None:
     with Player([[]], NO_LIST) as player:
         bad = whole({"error": {"code": "vllm_context_length", "message": "too long"}}, "400 Bad Request")
@@ -489,103 +317,3 @@ def test_the_cache_answers_what_is_deterministic_and_says_so(client: Client) -> 
     assert not run(client, into="three.db", cache="cache.db", seed=None).frame().cached.any()
     assert not run(client, into="four.db", cache="cache.db", seed=2).frame().cached.any()
     assert not run(client, into="five.db").frame().cached.any()
-
-
-# Lines
-
-
-def test_lines_are_used_again_and_say_batch() -> None:
-    with (
-        Player([stream(*frames(["x"]), DONE)], NO_LIST) as player,
-        Client(player.base, "k", model="m") as client,
-    ):
-        run(client, WORDS[:9], in_flight=2)
-    asked = player.requests
-    assert len(asked) == 9
-    assert {request.headers["x-acs-workload"] for request in asked} == {"batch"}
-    assert {request.headers["authorization"] for request in asked} == {"Bearer k"}
-    assert len({request.connection for request in asked}) == 2
-    assert all(request.json["stream"] is True for request in asked)  # type: ignore[index]
-
-
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        ([CLOSE], "connection_failed"),
-        ([b"HTTP/1.1 200 OK\r\nContent-", CLOSE], "connection_failed"),
-        ([b"SSH-2.0-x\r\n\r\n"], "connection_failed"),
-        (stream(*frames(["x", "y"], finish=None), end=False), "interrupted"),
-        ([head(kind="text/event-stream"), b"zz\r\n"], "connection_failed"),
-    ],
-)
-def test_a_broken_answer_is_a_failed_row_that_was_not_sent_again(answer: list[Any], code: str) -> None:
-    with Player([answer], NO_LIST) as player, Client(player.base, "k", model="m") as client:
-        made = run(client, ["a"])
-        assert len(player.requests) == 1
-    assert list(made.frame().error) == [code]
-
-
-def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = whole({"object": "list", "data": []})
-    with Player([stream(*frames(["x"]), DONE)], {"/models": asked}) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", proxy.base.removesuffix("/v1"))
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        monkeypatch.delenv("no_proxy", raising=False)
-        with Client("http://service.invalid/v1", "k", model="m") as client:
-            made = run(client, ["a"])
-    assert made.stats.done == 1
-    assert proxy.requests[0].line.startswith("POST http://service.invalid/v1/completions")
-
-
-def test_the_key_shows_nowhere(client: Client, tmp_path: Path) -> None:
-    made = run(client, WORDS[:3])
-    key = client._secret.reveal()
-    assert key not in repr(made)
-    assert key not in repr(batch_client(client))
-    written = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert len(written) > 1  # the journal, and the budget ledger
-    assert all(key.encode() not in file.read_bytes() for file in written)
-
-
-# Progress
-
-
-def test_the_bar_says_how_it_stands(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    run(client, [*WORDS, "#scripted fault=invalid_request"], progress=True)
-    shown = capsys.readouterr().err
-    assert "21/21" in shown
-    assert "1 failed (invalid_request 1)" in shown
-    assert "retry_failed=True sends them again" in shown
-    stats = Stats(10, 2, 0, in_flight=3, tokens=1234, new_tokens=1000, waiting=12.0)
-    stats.retried["queue_full"] = 2
-    assert words(stats, 2.0) == (
-        "1,234 tokens, 500 tokens/s, 3 in flight, 2 sent again (queue_full 2), waiting 12 s"
-    )
-
-
-def test_a_file_without_a_name_is_named_after_the_plan(client: Client) -> None:
-    first = run(client, into=None)
-    assert run(client, into=None).path == first.path
-    assert run(client, into=None, max_tokens=5).path != first.path
-    assert time.time() - first.path.stat().st_mtime < 600
-
-
-def test_a_link_to_a_journal_is_the_same_journal(client: Client, tmp_path: Path) -> None:
-    (tmp_path / "b.db").symlink_to(tmp_path / "a.db")
-    slow = ["#scripted rate=5\nslow", *WORDS[:2]]
-    first = run(client, slow, into="a.db", bg=True, max_tokens=40)
-    with pytest.raises(InvalidRequest, match="is being written by"):
-        run(client, slow, into="b.db", max_tokens=40)
-    first.stop(drop=True)
-    first.wait()
-    assert (
-        run(client, slow[1:] and slow, into="b.db", max_tokens=40, seeds=None).path.resolve()
-        == tmp_path / "a.db"
-    )
-
-
-def test_a_scope_around_a_rollout_limits_it(client: Client) -> None:
-    with ledger().scope("cell", "around", 30) as scope:
-        made = run(client, WORDS, max_tokens=5)
-        assert 0 < scope.spent <= 30
-    assert made.outcome == "budget"

@@ -29,9 +29,10 @@ Owns the process-wide book. It must not know clients, HTTP, IPython or widgets.
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING
 
+from ..forking import Lock
+from ..patience import Busy, is_hurried
 from ..secret import Secret
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
     from .meter import KeyMeter
 
 _open: dict[str, Ledger] = {}
-_opening = threading.Lock()
+_opening = Lock()
+_NAMES = ("ACS_LEDGER", "XDG_DATA_HOME", "HOME")
+_known: dict[tuple[str | None, ...], Ledger] = {}
+"""The same by what names the file: finding a folder takes longer than a commit."""
 
 
 def ledger() -> Ledger:
@@ -47,10 +51,17 @@ def ledger() -> Ledger:
     from .book import Ledger  # noqa: PLC0415  # sqlite3 loads with the first request
     from .place import setting  # noqa: PLC0415
 
+    named = tuple(map(os.environ.get, _NAMES))
+    found = _known.get(named)
+    if found is not None:
+        return found
     where = setting()
+    if is_hurried():
+        raise Busy  # opening may wait for others who open it
     with _opening:
         if where not in _open:
             _open[where] = Ledger.at(where)
+        _known[named] = _open[where]
         return _open[where]
 
 
@@ -70,5 +81,6 @@ def of_environment() -> KeyMeter | None:
 
 def close() -> None:
     """Close every file this process has open; the next use opens them again."""
+    _known.clear()
     while _open:
         _open.popitem()[1].close()

@@ -10,22 +10,24 @@ to the month it began in. An entry is counted when it leaves the state ``held``,
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
-import threading
+import sqlite3
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from functools import lru_cache
 
+from .. import forking
 from ..errors import LedgerFailed
+from ..patience import Busy, hurried, is_hurried, on_a_loop
 from ..processes import this_process
 from ..secret import Secret
 from . import place
+from .late import Late
 from .refusal import Account, check, exhausted
 from .rows import (
+    ESTIMATE,
     RESOLVED,
     TICKET,
     End,
@@ -33,79 +35,49 @@ from .rows import (
     Ticket,
     accounts_of,
     add,
+    claim_entry,
     end_entry,
+    exhaust_key,
     known_job,
     ticket_of,
+    withdraw_entry,
     writable,
 )
+from .scope import Scope
 from .store import CannotWrite, Store
 from .terms import Worst, guessed_prompt, month_of, shown_key
-
-_log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 400 * 86_400.0
 """How long a row is kept; the sums of months stay."""
 RUNNING_EVERY = 1.0
 """Seconds between two notes of one stream's running usage in the file."""
 
-_scopes: ContextVar[tuple[int, ...]] = ContextVar("acs_scopes", default=())
-
-
-class Scope:
-    """Something with a limit of its own; see :func:`acs_jupyter.ledger.ledger`. As a context manager it is active
-    for the requests that begin inside."""
-
-    def __init__(self, book: Ledger, account: int) -> None:
-        self._book, self.account = book, account
-        self._tokens: list[object] = []
-
-    @property
-    def state(self) -> Account:
-        """Limit, spent and held of now, in tokens."""
-        return self._book.account(self.account)
-
-    @property
-    def limit(self) -> int | None:
-        """The limit, or ``None``."""
-        return self.state.most
-
-    @property
-    def spent(self) -> int:
-        """Tokens that were used."""
-        return self.state.used
-
-    @property
-    def held(self) -> int:
-        """Tokens held by running requests."""
-        return self.state.held
-
-    @property
-    def left(self) -> int | None:
-        """Tokens that a request may still take; ``None`` without a limit."""
-        return self.state.left
-
-    def __enter__(self) -> Scope:
-        self._tokens.append(_scopes.set((*_scopes.get(), self.account)))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _scopes.reset(self._tokens.pop())  # type: ignore[arg-type]
-
 
 class Ledger:
-    """The ledger as one process sees it. ``clock`` gives seconds since the epoch."""
+    """The ledger as one process sees it. ``clock`` gives seconds since the epoch.
+
+    On an event loop nothing waits for the file: what ends there is written at once or, when others have the file, by
+    a thread; ``hold`` raises :class:`acs_jupyter.patience.Busy` where its caller said that it may not wait.
+    """
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self.store = store
         self.clock = clock
-        self._lock = threading.Lock()
-        self._months: dict[tuple[int, str], int] = {}
         self._keys: dict[tuple[Secret, str], int] = {}
-        self._me: tuple[int, int, int] | None = None
-        self._late: list[tuple[int, End]] = []
+        self._late = Late(store)
+        self.forked()
+        forking.tell(self)
+        self._forget()
+
+    def forked(self) -> None:
+        """See :class:`acs_jupyter.forking.Forked`: a child holds nothing, and leaves its parent's ends to it."""
+        self._late.forked()
+        self._months: dict[tuple[int, str], int] = {}
+        self._me: tuple[int, int] | None = None
         self.open: dict[int, Ticket] = {}
         """Holds of this process that have not ended, by entry."""
-        self._forget()
+        if self.store.where == place.MEMORY:
+            self._keys.clear()
 
     @classmethod
     def at(cls, where: str) -> Ledger:
@@ -123,24 +95,25 @@ class Ledger:
             return cls(Store(place.MEMORY))
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, when what has ended is written."""
+        self._late.join()
         self.store.close()
 
     # -- holds ------------------------------------------------------------------------------------
 
     def hold(self, origin: Origin, worst: Worst, scopes: tuple[int, ...] = ()) -> Ticket:
         """Hold the worst case against every account the request belongs to; raises :class:`BudgetRefused`."""
-        self._write_late()
+        self._late.write()
         process, session = self._process()
         now = self.clock()
         month = month_of(now)
-        mine = (self._month(origin.key, month), session, *dict.fromkeys((*_scopes.get(), *scopes)))
+        mine = (self._month(origin.key, month), session, *dict.fromkeys((*place.scopes.get(), *scopes)))
         with self.store.writing() as db:
-            known = known_job(db, origin, now) if origin.kind == "job" and not origin.anew else None
+            known = self._known(db, origin, worst, now)
             if known is not None:
                 return known
             if not origin.anew:
-                told = exhausted(db, origin.key, month)
+                told = exhausted(db, origin.key, now)
                 if told is not None:
                     raise told
                 check(accounts_of(db, mine), worst)
@@ -152,50 +125,73 @@ class Ledger:
                  origin.run, origin.model, worst.total, guess, worst.prompt),
             )  # fmt: skip
             add(db, mine, 0, worst.total)
-        ticket = Ticket(int(made.lastrowid or 0), worst.total, mine, guess, worst.completion)
+        ticket = Ticket(int(made.lastrowid or 0), worst.total, mine, guess, worst.completion, now)
         self.open[ticket.entry] = ticket
         return ticket
+
+    def _known(self, db: sqlite3.Connection, origin: Origin, worst: Worst, now: float) -> Ticket | None:
+        """What is held, or was paid, for the same submission; a larger request is no such thing once that is paid."""
+        if origin.kind != "job" or origin.anew:
+            return None
+        known = known_job(db, origin, now)
+        if known is None or (known.settled and worst.total > known.held):
+            return None
+        if known.settled:
+            return known
+        if worst.total > known.held:  # the same key with more to pay: the service would call it a conflict
+            told = exhausted(db, origin.key, now)
+            if told is not None:
+                raise told
+            check(accounts_of(db, known.accounts), worst, known.held)
+        return claim_entry(db, known, worst)
 
     def running(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int) -> None:
         """What a stream has used by now; in the file once a second, so that it is known if this process dies."""
         ticket.seen = (prompt_tokens, completion_tokens)
         now = time.monotonic()
-        if now - ticket.noted >= RUNNING_EVERY:
+        if now - ticket.noted >= RUNNING_EVERY and ticket.owner == os.getpid():
             ticket.noted = now
             note = "UPDATE entries SET seen_prompt = ?, seen_completion = ? WHERE id = ?"
-            with suppress(LedgerFailed), self.store.writing() as db:
+            with suppress(LedgerFailed, Busy), hurried(on_a_loop()), self.store.writing() as db:
                 db.execute(note, (prompt_tokens, completion_tokens, ticket.entry))
 
     def end(self, ticket: Ticket, prompt: int = 0, completion: int = 0, source: str = "") -> None:
         """End a hold: ``source`` says where the counts come from, ``""`` that nothing was used. Never fails.
 
-        What cannot be written now is written with the next hold or end; until then it stays held.
+        What cannot be written now is written with the next hold or end; until then it stays held. A hold of the
+        process this one was forked from is left to that.
         """
-        with self._lock:
-            self.open.pop(ticket.entry, None)
-            self._late.append((ticket.entry, writable(End(prompt, completion, source, ticket.facts))))
-        try:
-            self._write_late()
-        except LedgerFailed as problem:
-            _log.warning("a settlement waits: %s", problem)
+        if ticket.owner != os.getpid():
+            return
+        end, at = writable(End(prompt, completion, source, ticket.facts)), self.clock()
+        self.open.pop(ticket.entry, None)
+        self._late.add(lambda db: end_entry(db, ticket.entry, end, at))
 
-    def exhaust(self, key: int) -> None:
-        """The server says that a key's month is used up: believed until told otherwise, or the next month."""
-        now = self.clock()
-        with suppress(LedgerFailed), self.store.writing() as db:
-            db.execute("UPDATE keys SET exhausted = ?, told = ? WHERE id = ?", (month_of(now), now, key))
+    def exhaust(self, key: int, period: str) -> None:
+        """The server says that a key's month, or day, is used up: believed until told otherwise, or it is over."""
+        at = self.clock()
+        self._late.add(lambda db: exhaust_key(db, key, period, at))
 
     # -- jobs -------------------------------------------------------------------------------------
 
     def name_job(self, ticket: Ticket, job: str) -> None:
         """A hold belongs to a job from here on, whatever becomes of this process."""
-        with self.store.writing() as db:
-            db.execute("UPDATE entries SET job = ? WHERE id = ?", (job, ticket.entry))
+        name = "UPDATE entries SET job = ? WHERE id = ?"
         self.open.pop(ticket.entry, None)
+        self._late.add(lambda db: db.execute(name, (job, ticket.entry)))
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """A submission was refused: its hold is given back, unless another one rests on it or has become a job."""
+        end, at = writable(End(facts=ticket.facts)), self.clock()
+        self.open.pop(ticket.entry, None)
+        self._late.add(lambda db: withdraw_entry(db, ticket.entry, end, at))
 
     def job(self, key: int, job: str) -> Ticket | None:
-        """The hold of a job that has not been settled."""
-        query = f"SELECT {TICKET} FROM entries WHERE job = ? AND key = ? AND (state = 'held' OR source = '{RESOLVED}')"
+        """The hold of a job that has not been settled, or by a guess only."""
+        query = (
+            f"SELECT {TICKET} FROM entries WHERE job = ? AND key = ?"
+            f" AND (state = 'held' OR source IN ('{RESOLVED}', '{ESTIMATE}'))"
+        )
         return next((ticket_of(row) for row in self.store.rows(query, job, key)), None)
 
     # -- accounts and limits ----------------------------------------------------------------------
@@ -227,16 +223,18 @@ class Ledger:
     @contextmanager
     def without_scopes(self) -> Iterator[None]:
         """No scope of the surrounding code counts inside."""
-        token = _scopes.set(())
+        token = place.scopes.set(())
         try:
             yield
         finally:
-            _scopes.reset(token)
+            place.scopes.reset(token)
 
     def key(self, secret: Secret, server: str) -> int:
         """The number of a key on a server. Of the key itself only its public part and a salted, slow hash are kept."""
         known = self._keys.get((secret, server))
         if known is None:
+            if is_hurried():
+                raise Busy  # the hash is slow
             salt = self.store.rows("SELECT value FROM facts WHERE name = 'salt'")[0][0]
             mark = _hashed(secret, server, salt)
             with self.store.writing() as db:
@@ -251,8 +249,8 @@ class Ledger:
     # -- inside -----------------------------------------------------------------------------------
 
     def _process(self) -> tuple[int, int]:
-        me = this_process() if self._me is None or self._me[0] != os.getpid() else None
-        if me is not None:
+        if self._me is None:
+            me = this_process()
             with self.store.writing() as db:
                 row = (me.machine, me.pid, me.began)
                 db.execute(
@@ -261,10 +259,8 @@ class Ledger:
                 )
                 find = "SELECT id FROM processes WHERE machine = ? AND pid = ? AND began = ?"
                 process = int(db.execute(find, row).fetchone()[0])
-            self.open.clear()  # a forked child holds nothing
-            self._me = (me.pid, process, self._account("session", str(process), 0))
-        assert self._me is not None
-        return self._me[1:]
+            self._me = (process, self._account("session", str(process), 0))
+        return self._me
 
     def _month(self, key: int, month: str) -> int:
         if (key, month) not in self._months:
@@ -283,15 +279,6 @@ class Ledger:
             if limit is not None:
                 db.execute("UPDATE accounts SET most = ? WHERE id = ?", (limit or None, account))
         return account
-
-    def _write_late(self) -> None:
-        with self._lock:
-            if not self._late:
-                return
-            with self.store.writing() as db:
-                for entry, end in self._late:
-                    end_entry(db, entry, end, self.clock())
-            self._late.clear()
 
     def _forget(self) -> None:
         old = self.clock() - KEEP_SECONDS

@@ -15,11 +15,12 @@ from ..errors import AcsError, BudgetExceeded, BudgetRefused, LedgerFailed
 from ..secret import Secret
 from ..wire import CompletionRequest
 from . import ledger
-from .terms import worst_case
+from .terms import day_of, month_of, worst_case
 
 if TYPE_CHECKING:
-    from .book import Ledger, Scope
+    from .book import Ledger
     from .rows import Ticket
+    from .scope import Scope
 
 
 class KeyMeter:
@@ -50,7 +51,11 @@ class KeyMeter:
     @property
     def _server(self) -> str:
         base = self._base if "://" in self._base else f"//{self._base}"
-        return urlsplit(base).netloc.rpartition("@")[2]
+        parts = urlsplit(base)
+        host = parts.netloc.rpartition("@")[
+            2
+        ].lower()  # one server however it is written, or it had two books
+        return host.removesuffix({"http": ":80", "https": ":443"}.get(parts.scheme.lower(), "\0"))
 
     def within(self, *scopes: Scope) -> KeyMeter:
         """The same meter, with every request counted against these scopes too."""
@@ -73,16 +78,27 @@ class KeyMeter:
         self.book.running(ticket, prompt_tokens, completion_tokens)
 
     def note(
-        self, ticket: Ticket, *, request_id: str | None, headers: Mapping[str, str], error: AcsError | None
+        self,
+        ticket: Ticket,
+        *,
+        request_id: str | None,
+        headers: Mapping[str, str],
+        error: AcsError | None,
+        model: str | None = None,
     ) -> None:
-        """What else the answer said: its id, a clamp, an error; a server's ``budget_exceeded`` ends the month."""
+        """What else the answer said: its id, a clamp, an error, and the model where the request named none.
+
+        A server's ``budget_exceeded`` ends the month in which the request began, or that day if it says so.
+        """
         ticket.facts = {
             "request_id": request_id,
             "clamp": headers.get(wire.CLAMPED),
             "error": error.code if error else None,
+            "model": model,
         }
         if isinstance(error, BudgetExceeded) and not isinstance(error, BudgetRefused):
-            self.book.exhaust(self.key)
+            daily = error.message.lower().startswith("daily")
+            self.book.exhaust(self.key, day_of(ticket.at) if daily else month_of(ticket.at))
 
     # -- jobs -------------------------------------------------------------------------------------
 
@@ -93,6 +109,10 @@ class KeyMeter:
     def name_job(self, ticket: Ticket, job: str) -> None:
         """The submission has become this job."""
         self.book.name_job(ticket, job)
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """The submission was refused, and has not arrived."""
+        self.book.withdraw(ticket)
 
     def job(self, job: str) -> Ticket | None:
         """The hold of a job, whichever process submitted it."""

@@ -1,4 +1,4 @@
-"""Where the ledger lies and where a request comes from: the file, the notebook, the cell.
+"""Where the ledger lies and where a request comes from: the file, the notebook, the cell and its limits.
 
 Owns ``ACS_LEDGER``, the default folder and the names of places. It must not know what is in the file.
 """
@@ -20,14 +20,25 @@ cell: ContextVar[str] = ContextVar("acs_cell", default="")
 """The notebook cell that runs, as ``[12]``; whoever runs cells sets it."""
 
 
-@contextmanager
-def at(name: str) -> Iterator[None]:
-    """What is sent in here is booked under this cell: one that ran before goes on with a branch."""
-    token = cell.set(name)
-    try:
-        yield
-    finally:
-        cell.reset(token)
+scopes: ContextVar[tuple[int, ...]] = ContextVar("acs_scopes", default=())
+"""The accounts with limits of their own that what is sent here counts against."""
+
+
+class Here:
+    """A cell and its limits, to be come back to: one that ran before goes on with a branch."""
+
+    def __init__(self) -> None:
+        self.cell, self.scopes = cell.get(), scopes.get()
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """What is sent in here is booked under that cell, and counts against its limits."""
+        tokens = cell.set(self.cell), scopes.set(self.scopes)
+        try:
+            yield
+        finally:
+            scopes.reset(tokens[1])
+            cell.reset(tokens[0])
 
 
 def setting() -> str:

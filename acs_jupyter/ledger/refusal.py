@@ -9,7 +9,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from ..errors import BudgetRefused
-from .terms import Worst
+from .terms import Worst, day_of, month_of
 
 _FIXES = {
     "month": "Lower max_tokens or n, or raise the limit: `%acs budget --limit N`.",
@@ -46,9 +46,13 @@ class Account:
         )
 
 
-def check(accounts: list[Account], worst: Worst) -> None:
-    """Raise :class:`BudgetRefused` when a request does not fit an account; the tightest one is named."""
-    tight = [account for account in accounts if account.left is not None and account.left < worst.total]
+def check(accounts: list[Account], worst: Worst, already: int = 0) -> None:
+    """Raise :class:`BudgetRefused` when a request does not fit an account; the tightest one is named.
+
+    ``already``: so much of it is held there.
+    """
+    asked = worst.total - already
+    tight = [account for account in accounts if account.left is not None and account.left < asked]
     if not tight:
         return
     account = min(tight, key=lambda one: one.left or 0)
@@ -62,14 +66,16 @@ def check(accounts: list[Account], worst: Worst) -> None:
     raise refused
 
 
-def exhausted(db: sqlite3.Connection, key: int, month: str) -> BudgetRefused | None:
-    """The refusal of a key whose month the server has called used up."""
+def exhausted(db: sqlite3.Connection, key: int, at: float) -> BudgetRefused | None:
+    """The refusal of a key whose month, or day, the server has called used up."""
     row = db.execute("SELECT exhausted, prefix FROM keys WHERE id = ?", (key,)).fetchone()
-    if row is None or row[0] != month:
+    if row is None or row[0] not in (month_of(at), day_of(at)):
         return None
+    told, prefix = row
     refused = BudgetRefused(
-        f"The server said that the budget of {row[1] or f'key {key}'} for {month} is used up: 0 tokens are left. "
+        f"The server said that the budget of {prefix or f'key {key}'} for {told} is used up: 0 tokens are left. "
         "Nothing was sent."
     )
-    refused.hint = "It resets on the 1st (UTC); if it was raised before: `%acs budget --reset`."
+    again = "on the 1st (UTC)" if told == month_of(at) else "at midnight (UTC)"
+    refused.hint = f"It resets {again}; if it was raised before: `%acs budget --reset`."
     return refused

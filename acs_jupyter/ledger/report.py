@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from .terms import day_start, month_of, projected
+from .terms import day_of, day_start, month_of, projected
 
 if TYPE_CHECKING:
     from .book import Ledger
@@ -105,7 +105,7 @@ def glance(book: Ledger, key: int | None = None) -> Glance:
         if ticket.entry in running and ticket.seen is not None:
             running[ticket.entry] = sum(ticket.seen)
     seen = sum(count or 0 for count in running.values())
-    limit, told, name = _of_key(book, key, month)
+    limit, told, name = _of_key(book, key, now)
     session = book.session.state
     mine = sum(sum(ticket.seen or ()) for ticket in tuple(book.open.values()))
     return Glance(
@@ -124,10 +124,10 @@ def glance(book: Ledger, key: int | None = None) -> Glance:
     )
 
 
-def _of_key(book: Ledger, key: int | None, month: str) -> tuple[int | None, bool, str]:
+def _of_key(book: Ledger, key: int | None, now: float) -> tuple[int | None, bool, str]:
     query = f"SELECT most, exhausted, {_KEY} FROM keys k WHERE id = ?"
     for most, exhausted, name in book.store.rows(query, key):
-        return most, exhausted == month, name
+        return most, exhausted in (month_of(now), day_of(now)), name
     return None, False, "all keys"
 
 

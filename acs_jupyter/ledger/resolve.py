@@ -14,9 +14,15 @@ from .rows import RESOLVED, End, end_entry
 if TYPE_CHECKING:
     from .book import Ledger
 
-RUNNING, GONE, ELSEWHERE, JOB = "running", "process gone", "on another machine", "job"
-WAYS = ("estimate", "held", "nothing")
-"""``estimate``: the prompt and what was seen of the text; ``held``: the most it can have been; ``nothing``."""
+RUNNING, GONE, OUT_OF_SIGHT, JOB = "running", "process gone", "process out of sight", "job"
+WAYS = ("held", "estimate", "nothing")
+"""``held``: the most it can have been; ``estimate``: the prompt and what was seen of the text; ``nothing``."""
+LONGEST_LIFE = 86_400.0
+"""Seconds after which no request can still run: a stream of 32,000 tokens at one a second, with every wait there is.
+
+A process of another machine, of a container or of the time before a restart cannot be seen from here. What it held
+longer ago than this is resolved like that of a process that is gone; what is younger, when that is asked for.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,14 +67,22 @@ def holds(book: Ledger) -> list[Hold]:
     return found
 
 
-def resolve(book: Ledger, way: str = "estimate", *, jobs: bool = False) -> list[Hold]:
-    """End the holds whose process is gone, with ``jobs`` those of jobs too; returns them.
+def resolve(book: Ledger, way: str = "held", *, jobs: bool = False, out_of_sight: bool = False) -> list[Hold]:
+    """End the holds whose process is gone, and those out of sight for longer than a request can live; returns them.
 
-    One that ends meanwhile keeps what its own process says. Raises ``ValueError`` for an unknown way.
+    ``jobs``: those of jobs too; ``out_of_sight``: all whose process cannot be seen from here. One that ends later
+    after all is corrected by what its own process says. Raises ``ValueError`` for an unknown way.
     """
     if way not in WAYS:
         raise ValueError(way)
-    ended = [hold for hold in holds(book) if hold.state == GONE or (jobs and hold.state == JOB)]
+    old = book.clock() - LONGEST_LIFE
+    ended = [
+        hold
+        for hold in holds(book)
+        if hold.state == GONE
+        or (jobs and hold.state == JOB)
+        or (hold.state == OUT_OF_SIGHT and (out_of_sight or hold.at < old))
+    ]
     with book.store.writing() as db:
         for hold in ended:
             prompt, completion = {
@@ -88,4 +102,4 @@ def reset(book: Ledger, key: int) -> bool:
 
 def _state(process: Process) -> str:
     gone = is_gone(process)
-    return ELSEWHERE if gone is None else GONE if gone else RUNNING
+    return OUT_OF_SIGHT if gone is None else GONE if gone else RUNNING

@@ -5,23 +5,27 @@ Owns these statements, each for the inside of a transaction. It must not know li
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from dataclasses import dataclass, field, replace
 
 from .refusal import Account
 from .store import Store
-from .terms import ENDLESS
+from .terms import ENDLESS, Worst, guessed_prompt
 
 RESOLVED = "resolved"
 """The source of an entry that was settled by hand, by guess."""
+ESTIMATE = "estimate"
+"""The source of an entry that nobody counted: the most it can have been."""
 JOB_RECORD_SECONDS = 7 * 86_400.0
 """How long the service finds a job again by its idempotency key."""
 
 
 @dataclass(eq=False)
 class Ticket:
-    """One hold. ``found``: it was there already, made for the same job; ``settled``: and has ended.
+    """One hold, of the process that has the ticket. ``found``: it was there already, made for the same job;
+    ``settled``: and has ended. ``at``: when the request began, seconds since the epoch.
 
     ``prompt_guess`` and ``completion_most`` are what an estimate can be made of, in tokens.
     """
@@ -31,11 +35,18 @@ class Ticket:
     accounts: tuple[int, ...]
     prompt_guess: int
     completion_most: int
+    at: float
     found: bool = False
     settled: bool = False
     seen: tuple[int, int] | None = None
     noted: float = field(default_factory=time.monotonic)
     facts: dict[str, str | None] = field(default_factory=dict)
+    owner: int = field(default_factory=os.getpid)
+
+    @property
+    def prompt_most(self) -> int:
+        """The most tokens the prompt can have."""
+        return self.held - self.completion_most
 
 
 @dataclass(frozen=True)
@@ -82,21 +93,57 @@ def writable(end: End) -> End:
 
 
 def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
-    """Count an entry, once. One that was resolved by guess is corrected by what its own process says later."""
+    """Count an entry, once. One that nobody counted is corrected by what is told later: one resolved by hand by
+    whatever its own process says, an estimate by the server's count alone."""
     find = "SELECT state, held, accounts, prompt_tokens + completion_tokens, source FROM entries WHERE id = ?"
     row = db.execute(find, (entry,)).fetchone()
-    if row is None or (row[0] != "held" and row[4] != RESOLVED):
+    if row is None:
         return
-    was, held, accounts, counted, _ = row
+    was, held, accounts, counted, source = row
+    if not (was == "held" or source == RESOLVED or (source == ESTIMATE and end.source == "usage")):
+        return
     known = end.facts.get
     db.execute(
         "UPDATE entries SET state = ?, prompt_tokens = ?, completion_tokens = ?, source = ?, ended = ?,"
-        " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp)"
-        " WHERE id = ?",
+        " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp),"
+        " model = CASE model WHEN '' THEN coalesce(?, '') ELSE model END WHERE id = ?",
         (end.state, end.prompt, end.completion, end.source, at, known("request_id"), known("error"),
-         known("clamp"), entry),
+         known("clamp"), known("model"), entry),
     )  # fmt: skip
     add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
+
+
+def withdraw_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
+    """One submission rests on a job's hold no longer; the last one gives it back, unless it has become a job."""
+    db.execute("UPDATE entries SET claims = claims - 1 WHERE id = ? AND state = 'held'", (entry,))
+    find = "SELECT 1 FROM entries WHERE id = ? AND state = 'held' AND claims <= 0 AND job IS NULL"
+    if db.execute(find, (entry,)).fetchone():
+        end_entry(db, entry, end, at)
+
+
+def claim_entry(db: sqlite3.Connection, ticket: Ticket, worst: Worst) -> Ticket:
+    """Rest another submission on a hold, which grows to the larger of both."""
+    more = worst.total - ticket.held
+    if more <= 0:
+        db.execute("UPDATE entries SET claims = claims + 1 WHERE id = ?", (ticket.entry,))
+        return ticket
+    guess = guessed_prompt(worst)
+    db.execute(
+        "UPDATE entries SET claims = claims + 1, held = ?, prompt_guess = ?, prompt_most = ? WHERE id = ?",
+        (worst.total, guess, worst.prompt, ticket.entry),
+    )
+    add(db, ticket.accounts, 0, more)
+    return replace(ticket, held=worst.total, prompt_guess=guess, completion_most=worst.completion)
+
+
+def exhaust_key(db: sqlite3.Connection, key: int, period: str, at: float) -> None:
+    """Believe that a key's month (``2026-01``) or day (``2026-01-31``) is used up; never less than is believed."""
+    month = period[:7]
+    db.execute(
+        "UPDATE keys SET exhausted = ?, told = ? WHERE id = ? AND (exhausted IS NULL"
+        " OR substr(exhausted, 1, 7) < ? OR (substr(exhausted, 1, 7) = ? AND exhausted <> ?))",
+        (period, at, key, month, month, month),
+    )
 
 
 def add(db: sqlite3.Connection, accounts: tuple[int, ...], used: int, held: int) -> None:
@@ -128,14 +175,14 @@ def known_job(db: sqlite3.Connection, origin: Origin, now: float) -> Ticket | No
     return None if row is None else replace(ticket_of(row), found=True)
 
 
-TICKET = "id, held, accounts, prompt_guess, held - prompt_most, state <> 'held'"
+TICKET = "id, held, accounts, prompt_guess, held - prompt_most, at, state <> 'held'"
 """The columns that :func:`ticket_of` reads."""
 
 
-def ticket_of(row: tuple[int, int, str, int, int, int]) -> Ticket:
+def ticket_of(row: tuple[int, int, str, int, int, float, int]) -> Ticket:
     """The ticket of a row that is there already."""
-    entry, held, accounts, guess, completion, settled = row
-    return Ticket(entry, held, ids_of(accounts), guess, completion, settled=bool(settled))
+    entry, held, accounts, guess, completion, at, settled = row
+    return Ticket(entry, held, ids_of(accounts), guess, completion, at, settled=bool(settled))
 
 
 def ids_of(accounts: str) -> tuple[int, ...]:

@@ -15,38 +15,50 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from .. import forking
 from ..errors import LedgerFailed
+from ..patience import Busy, is_hurried
 from ..transactions import transaction
 from .place import MEMORY
 
 BUSY_SECONDS = 15.0
+_LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_OURS = frozenset({"facts", "keys", "processes", "accounts", "entries"})
 _abandoned: list[sqlite3.Connection] = []
 """Connections of the process this one was forked from: SQLite forbids to use or close them here."""
 
 
 class Store:
-    """The open file. Any thread may write; one at a time does. A forked child opens the file for itself."""
+    """The open file. Any thread may write; one at a time does. A forked child opens the file for itself.
+
+    Where nobody may wait (:mod:`acs_jupyter.patience`) a file that is locked raises :class:`Busy`.
+    """
 
     def __init__(self, where: str, synchronous: str = "NORMAL") -> None:
         self.where = where
         self._synchronous = synchronous
-        self._lock = threading.RLock()
-        self._process = os.getpid()
-        self._db = self._opened()
+        self._hurried = False
+        """Whether the connection waits for nobody now."""
+        self.quiet = threading.RLock()
+        """Held while the connection is used."""
+        self._db: sqlite3.Connection | None = self._opened()
+        forking.tell(self)
+
+    def forked(self) -> None:
+        """See :class:`acs_jupyter.forking.Forked`."""
+        if self._db is not None:
+            _abandoned.append(self._db)
+        self.quiet, self._db = threading.RLock(), None
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction that holds the file's write lock from its begin: all of it happens, or nothing."""
-        with self._here() as db:
-            try:
-                with transaction(db):
-                    yield db
-            except sqlite3.Error as problem:
-                raise _failed(self.where, problem) from None
+        with self._here() as db, self._worded(), transaction(db):
+            yield db
 
     def named(self, query: str, **values: Any) -> list[Any]:
         """All rows of a query with named values."""
@@ -57,11 +69,8 @@ class Store:
         return self._rows(query, values)
 
     def _rows(self, query: str, values: Any) -> list[Any]:
-        with self._here() as db:
-            try:
-                return db.execute(query, values).fetchall()
-            except sqlite3.Error as problem:
-                raise _failed(self.where, problem) from None
+        with self._here() as db, self._worded():
+            return db.execute(query, values).fetchall()
 
     def version(self) -> int:
         """A number that changes when another process has written."""
@@ -69,20 +78,40 @@ class Store:
 
     def close(self) -> None:
         """Close the file; the store is not used afterwards."""
-        with self._lock:
-            if self._process == os.getpid():
+        with self.quiet:
+            if self._db is not None:
                 self._db.close()
 
     @contextmanager
+    def _worded(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as problem:
+            if is_hurried() and getattr(problem, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
+                raise Busy from None
+            raise _failed(self.where, problem) from None
+
+    @contextmanager
     def _here(self) -> Iterator[sqlite3.Connection]:
-        if self._process != os.getpid():  # before the lock: a thread that is not here may have held it
-            _abandoned.append(self._db)
-            self._lock, self._process = threading.RLock(), os.getpid()
-            self._db = self._opened()
-        with self._lock:
+        hurried = is_hurried()
+        if not self.quiet.acquire(timeout=0 if hurried else BUSY_SECONDS):
+            if hurried:
+                raise Busy
+            raise LedgerFailed(f"The budget ledger {self.where} cannot be used: database is locked.")
+        try:
+            if self._db is None:
+                if hurried:
+                    raise Busy
+                self._db = self._opened()
+            if hurried is not self._hurried:
+                self._hurried = hurried
+                self._db.execute(f"PRAGMA busy_timeout = {0 if hurried else round(BUSY_SECONDS * 1000)}")
             yield self._db
+        finally:
+            self.quiet.release()
 
     def _opened(self) -> sqlite3.Connection:
+        self._hurried = False
         if self.where != MEMORY:
             _prepare(Path(self.where))
         try:
@@ -92,6 +121,7 @@ class Store:
         except sqlite3.Error as problem:
             raise _failed(self.where, problem) from None
         try:
+            _check(db, self.where)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={self._synchronous}")
             _grow(db)
@@ -101,6 +131,8 @@ class Store:
         except BaseException:
             db.close()
             raise
+        if self.where != MEMORY:
+            _keep_private(Path(self.where))
         return db
 
 
@@ -109,10 +141,32 @@ def _prepare(file: Path) -> None:
         if not file.parent.exists():  # a folder that is there may be shared: its mode stays
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
-        if file.stat().st_mode & 0o077:
-            file.chmod(0o600)  # SQLite gives its two side files the mode of this one
     except OSError as problem:
         raise CannotWrite(f"The budget ledger {file} cannot be written: {problem.strerror}.") from None
+    if not file.is_file():
+        raise CannotWrite(f"The budget ledger {file} cannot be written: it is no file.")
+
+
+def _keep_private(file: Path) -> None:
+    """Only the user may read a ledger of the user's own; one that belongs to somebody else keeps its mode."""
+    with suppress(OSError):
+        for one in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))):
+            state = one.stat()
+            if state.st_mode & 0o077 and (not hasattr(os, "getuid") or state.st_uid == os.getuid()):
+                one.chmod(0o600)
+
+
+def _check(db: sqlite3.Connection, where: str) -> None:
+    """A file that holds something else is left as it is, to the last bit of its mode."""
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if version > len(STEPS) and (tables >= _OURS or not tables):
+        raise LedgerFailed(
+            "The budget ledger was written by a newer version of this package.",
+            advice="Update it, or name another file in ACS_LEDGER.",
+        )
+    if tables and not (version and tables >= _OURS):
+        raise LedgerFailed(f"{where} is a database, but no budget ledger; it was not touched.")
 
 
 class CannotWrite(LedgerFailed):
@@ -128,11 +182,6 @@ def _grow(db: sqlite3.Connection) -> None:
         return
     with transaction(db):
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(STEPS):
-            raise LedgerFailed(
-                "The budget ledger was written by a newer version of this package.",
-                advice="Update it, or name another file in ACS_LEDGER.",
-            )
         for step in STEPS[version:]:
             step(db)
         db.execute(f"PRAGMA user_version = {len(STEPS)}")
@@ -171,5 +220,10 @@ def s0001_start(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX times ON entries (at)")
 
 
-STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (s0001_start,)
+def s0002_claims(db: sqlite3.Connection) -> None:
+    """How many submissions under way rest on one hold of a job."""
+    db.execute("ALTER TABLE entries ADD COLUMN claims INTEGER NOT NULL DEFAULT 1")
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (s0001_start, s0002_claims)
 """In order; ``user_version`` counts those done. One that was released is never changed, only followed by another."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from ..wire import MAX_OUTPUT_WORK, CompletionRequest
 
@@ -31,14 +33,14 @@ class Worst:
         return self.prompt + self.completion
 
 
-def worst_case(request: CompletionRequest) -> Worst:
-    """The most a request can cost.
+def worst_case(request: CompletionRequest, only: Collection[int] | None = None) -> Worst:
+    """The most a request can cost; ``only``: the places of the prompts that are counted, else all are.
 
     A prompt of token ids is counted. One of text is bounded by its bytes and one start token (none with
     ``add_special_tokens=False``): tokenizers that work on bytes or fall back to them make no more. ``max_tokens``
     counts for each of ``prompts * n`` choices; without it the service gives one choice at most 32,000.
     """
-    prompts = request.prompts
+    prompts = [p for place, p in enumerate(request.prompts) if only is None or place in only]
     exact = all(isinstance(prompt, list) for prompt in prompts)
     start = 0 if request.add_special_tokens is False else 1
     prompt = sum(
@@ -57,7 +59,17 @@ def guessed_prompt(worst: Worst) -> int:
 
 def month_of(at: float) -> str:
     """The UTC month of a time in seconds since the epoch, as ``2026-01``."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m")
+    return day_of(at)[:7]
+
+
+def day_of(at: float) -> str:
+    """The UTC day of a time in seconds since the epoch, as ``2026-01-31``."""
+    return _day(int(at // 86_400))
+
+
+@lru_cache(maxsize=8)
+def _day(number: int) -> str:
+    return datetime.fromtimestamp(number * 86_400, UTC).strftime("%Y-%m-%d")
 
 
 def month_span(month: str) -> tuple[float, float]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from ..resending import Sending
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -33,13 +35,29 @@ class Spread(httpx.AsyncBaseTransport):
         line = self._idle.pop() if self._idle else self._line()
         self._busy.add(line)
         try:
-            response = await line.handle_async_request(request)
+            response = await self._sent(line, request)
         except BaseException:
             await self._back(line)
             raise
         assert isinstance(response.stream, httpx.AsyncByteStream)
         response.stream = _Body(response.stream, self, line)
         return response
+
+    async def _sent(self, line: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
+        """Send; once more when a connection that was used before is closed without a byte of an answer.
+
+        An upstream may close an idle connection in the moment a request is on its way; that is no failure of the
+        request, and streams have no other attempt. It is the user's own engine, which lets go of what nobody waits
+        for; a client is charged for the answer that comes.
+        """
+        sending = Sending()
+        request.extensions = {**request.extensions, "trace": sending.saw_async}
+        try:
+            return await line.handle_async_request(request)
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+            if sending.opened:
+                raise
+        return await line.handle_async_request(request)  # the closed one is gone: this opens another
 
     async def aclose(self) -> None:
         """Close every connection, also those in use."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 _LONGEST_LINE = 4096
 _LONGEST_HEAD = 65536
 _SIZE = re.compile(rb"[0-9a-fA-F]{1,15}").fullmatch
-_STATUS = re.compile(r"HTTP/1\.[01] ([1-5][0-9]{2})(?: .*)?").fullmatch
+_STATUS = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?").fullmatch
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 
 
@@ -29,6 +29,13 @@ class Head:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.rest = b""
+        self._old = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the connection may be used again (RFC 9112, 9.3): not after ``close``, nor by itself in HTTP/1.0."""
+        said = {word.strip() for word in self.headers.get("connection", "").lower().split(",")}
+        return "close" not in said and (not self._old or "keep-alive" in said)
 
     def feed(self, data: bytes) -> None:
         """Take bytes until the head is whole. Interim answers (1xx) are skipped. Raises :class:`BrokenAnswer`."""
@@ -47,7 +54,7 @@ class Head:
         found = _STATUS(lines[0])
         if found is None:
             raise BrokenAnswer("the answer is not HTTP/1.1")
-        self.status, self.headers = int(found[1]), {}
+        self.status, self.headers, self._old = int(found[2]), {}, found[1] == "0"
         for line in lines[1:]:
             name, colon, value = line.partition(":")
             if not colon or not _NAME(name) or "\n" in value or "\r" in value or "\0" in value:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
 from ..errors import InvalidRequest
+from .packed import from_bytes
 from .plan import Variant, variant_digest
 
 _TABLE = "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
@@ -40,8 +42,14 @@ class Cache:
     def get(self, variant: Variant, prompt: bytes) -> bytes | None:
         """The packed result, if it is known."""
         key = self._key(variant, prompt)
-        row = key and self._db.execute("SELECT data FROM answers WHERE key=?", (key,)).fetchone()
-        return row[0] if row else None
+        try:
+            row = key and self._db.execute("SELECT data FROM answers WHERE key=?", (key,)).fetchone()
+        except sqlite3.Error:  # a damaged file knows nothing
+            return None
+        if not row or not _is_whole(row[0]):
+            return None
+        data: bytes = row[0]
+        return data
 
     def put(self, variant: Variant, prompt: bytes, data: bytes) -> None:
         """Keep a result; one that depends on chance is not kept, and a cache that cannot be written is no failure."""
@@ -62,6 +70,14 @@ class Cache:
         if digest is None:
             return None
         return hashlib.blake2b(digest + prompt + self._server, digest_size=20).digest()
+
+
+def _is_whole(data: object) -> bool:
+    """Whether a row can be read: what is damaged is asked again, and then put in its place."""
+    try:
+        return isinstance(data, bytes) and from_bytes(data).outcome == "done"
+    except (ValueError, zlib.error):
+        return False
 
 
 def default_path() -> Path:

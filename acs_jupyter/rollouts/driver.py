@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..client import AsyncClient
-from ..errors import AcsError, BudgetRefused
+from ..errors import AcsError, BudgetRefused, LedgerFailed
 from ..exchange import Exchange
 from ..session import Session
 from ..wire import CLAMPED
@@ -24,10 +24,14 @@ from .cache import Cache
 from .dispatch import Attempt, Dispatch
 from .feed import Feed, Row, decoded
 from .flow import Flow, Verdict
-from .journal import DONE, FAILED, PENDING, Ended, Journal
+from .journal import DONE, FAILED, PENDING, Ended, Journal, Unwritable
 from .outcomes import end_of, results_of
 from .packed import to_bytes
 from .plan import Plan
+from .stalls import Stall
+
+_MOMENT, _LAST_WAIT = 0.2, 15.0
+"""Seconds that the journal is waited for: while answers stream, and at the end."""
 
 
 @dataclass
@@ -64,6 +68,7 @@ class Driver:
         budget: int | None = None,
         cache: Cache | None = None,
         clock: Callable[[], float] = time.monotonic,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.journal, self.plan, self.client, self.flow = journal, plan, client, flow
         counts = journal.counts()
@@ -84,6 +89,8 @@ class Driver:
         self._stopping = self._dropping = False
         self._refusal = ""
         self._blocked = self._exhausted = False
+        self._stalls = self._file, self._ledger = Stall(tell, clock), Stall(tell, clock)
+        journal.hurry(_MOMENT)
         self._failure: BaseException | None = None
         self._stirred = asyncio.Event()
 
@@ -96,7 +103,10 @@ class Driver:
                     self._spawn(attempt)
                 if self._failure is not None:
                     raise self._failure
-                if not self._tasks and (delay == math.inf or self._halted):
+                if any(stall.hopeless for stall in self._stalls):
+                    self._stopping = True
+                    self.reason = self.reason or self._file.reason or self._ledger.reason
+                if not self._tasks and (delay == math.inf or self._halted) and self._all_written:
                     break
                 self.stats.waiting = delay if math.isfinite(delay) and not self._tasks else 0.0
                 await self._pause(delay)
@@ -111,6 +121,10 @@ class Driver:
         if drop:
             self._cancel()
         self._stirred.set()
+
+    @property
+    def _all_written(self) -> bool:
+        return not self._ended or self._file.hopeless or self._dropping
 
     @property
     def _halted(self) -> bool:
@@ -132,15 +146,31 @@ class Driver:
         """Write down what has ended and what starts now, in one transaction."""
         attempts: list[Attempt] = []
         delay = math.inf
+        if self._file.wait:
+            return attempts, self._file.wait
         held_up = self._exhausted or (self._blocked and self.flow.key.in_flight > 0)
         if not (self._halted or held_up):
-            attempts, delay = self._dispatch.choose(self._clock())
-        if self._ended or attempts:
-            ended, self._ended = self._ended, []
-            sent = [(row.number, a.hold // len(a.rows)) for a in attempts for row in a.rows]
-            self.journal.record(ended, sent, time.time())
+            attempts, delay = (
+                ([], self._ledger.wait) if self._ledger.wait else self._dispatch.choose(self._clock())
+            )
+        if (self._ended or attempts) and not self._written(attempts):
+            return [], self._file.wait
         self.stats.in_flight = self.flow.key.in_flight
         return attempts, delay
+
+    def _written(self, attempts: list[Attempt]) -> bool:
+        """Write down what has ended and what starts; when that cannot be now, nothing starts and nothing is lost."""
+        sent = [(row.number, a.hold // len(a.rows)) for a in attempts for row in a.rows]
+        try:
+            self.journal.record(self._ended, sent, time.time())
+        except Unwritable as problem:
+            for attempt in attempts:
+                self._unsent(attempt)
+            self._file.failed(str(problem))
+            return False
+        self._ended = []
+        self._file.over()
+        return True
 
     def _spawn(self, attempt: Attempt) -> None:
         task = asyncio.get_running_loop().create_task(self._work(attempt))
@@ -183,7 +213,16 @@ class Driver:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._ended:
-            self.journal.record(self._ended)
+            self.journal.hurry(_LAST_WAIT)
+            try:
+                self.journal.record(self._ended)
+            except Unwritable as problem:
+                count = (
+                    f"{len(self._ended)} answers that came"
+                    if len(self._ended) > 1
+                    else "one answer that came"
+                )
+                self.reason = f"{problem} So {count} could not be kept, and will be asked for again."
             self._ended = []
 
     # -- one attempt ------------------------------------------------------------------------------
@@ -199,11 +238,16 @@ class Driver:
         except BudgetRefused as error:
             self._give_back(attempt, error)
             return
+        except LedgerFailed as error:  # nothing was sent
+            self._put_off(attempt)
+            self._ledger.failed(error.message)
+            return
         except asyncio.CancelledError:
             self.flow.left(model)
             self._write(attempt, exchange, session, Verdict("stop"))
             return
         self._blocked = False
+        self._ledger.over()
         self._write(attempt, exchange, session, self._judged(attempt, exchange))
 
     def _exchange(self, feed: Feed, rows: list[Row]) -> Exchange:
@@ -232,13 +276,20 @@ class Driver:
 
     def _give_back(self, attempt: Attempt, error: AcsError) -> None:
         """The meter said no: nothing was sent. It is asked again when something has ended and given its hold back."""
-        self._dispatch.give_back(attempt)
-        self.flow.unsent(attempt.feed.model, attempt.started_at)
-        attempt.feed.untaken(attempt.rows, self._clock())
+        self._put_off(attempt)
         self._blocked = True
         self._exhausted = self.flow.key.in_flight == 0
         self._refusal = str(error)
-        self._ended += [Ended(row.number, PENDING, time.time()) for row in attempt.rows]
+
+    def _put_off(self, attempt: Attempt) -> None:
+        """It is in the journal as sent, and was not."""
+        self._unsent(attempt)
+        self._ended += [Ended(row.number, PENDING, time.time(), unsent=True) for row in attempt.rows]
+
+    def _unsent(self, attempt: Attempt) -> None:
+        self._dispatch.give_back(attempt)
+        self.flow.unsent(attempt.feed.model, attempt.started_at)
+        attempt.feed.untaken(attempt.rows, self._clock())
 
     def _write(self, attempt: Attempt, exchange: Exchange, session: Session, verdict: Verdict) -> None:
         self._dispatch.give_back(attempt)

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..retrying import LONGEST_WAIT
+
 MINUTE = 60.5
 """Seconds in which ``starts`` requests may start; a little more than a minute, since arrivals jitter."""
 _LONGEST_BACKOFF = 30.0
@@ -150,7 +152,7 @@ class Flow:
             return self._pushed_back(end, model, started_at, now)
         if end.status is None or end.status >= 500 or end.status < 400:
             return self._broke(end, model, started_at, now, attempt)
-        return self._decided(end, attempt, end.retry_after or 1.0)
+        return self._decided(end, attempt, min(LONGEST_WAIT, end.retry_after or 1.0))
 
     def _succeeded(self, model: str | None) -> Verdict:
         self.failures_in_row = self._troubles = 0
@@ -161,7 +163,7 @@ class Flow:
         return DONE
 
     def _pushed_back(self, end: End, model: str | None, started_at: float, now: float) -> Verdict:
-        wait = end.retry_after if end.retry_after is not None else 5.0
+        wait = min(LONGEST_WAIT, end.retry_after) if end.retry_after is not None else 5.0
         self._paused_until = max(self._paused_until, now + wait)
         if end.code == "queue_full":
             self.key.cut(started_at, now)
@@ -176,7 +178,9 @@ class Flow:
             self._troubles += 1
             self._troubled_at = now
         pause = end.retry_after
-        if pause is None:
+        if pause is not None:
+            pause = min(LONGEST_WAIT, pause)
+        else:
             pause = min(_LONGEST_BACKOFF, 0.25 * 2 ** min(self._troubles, 10))
         if end.retryable:
             self.models[model].cut(started_at, now)

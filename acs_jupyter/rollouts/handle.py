@@ -248,6 +248,8 @@ class Rollout:
         work, self._bar = self._work, bar or self._bar
         self._loop = asyncio.get_running_loop()
         ticker = self._loop.create_task(self._tick()) if alone else None
+        if work.journal.note:
+            self._tell(work.journal.note)
         try:
             async with work.client:
                 self._driver = await self._made(work)
@@ -290,6 +292,7 @@ class Rollout:
             budget=work.budget,
             cache=work.cache,
             clock=clock,
+            tell=lambda line: self._tell(f"{self.path.name}: {line}"),
         )
 
     async def _tick(self) -> None:

@@ -7,6 +7,7 @@ nor import pandas: a frame is recognised by what it can do.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -105,9 +106,18 @@ def _item(prompt: Any, meta: dict[str, Any], where: str) -> Item:
         kind = "empty" if prompt == [] else f"{type(prompt).__name__} {_short(prompt)}"
         raise InvalidRequest(f"{where} is no prompt ({kind}): a text or a list of token ids is needed.")
     try:
-        return Item(prompt, msgspec.json.encode(meta, enc_hook=_plain).decode())
-    except (TypeError, ValueError, NotImplementedError) as error:
+        return Item(prompt, msgspec.json.encode(_numbered(meta), enc_hook=_plain).decode())
+    except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
         raise InvalidRequest(f"{where} has metadata without a JSON form: {error}.") from None
+
+
+def _numbered(value: Any) -> Any:
+    """The same with infinities as JSON can say them. What is no number (NaN) is missing, as in a frame: null."""
+    if isinstance(value, float) and math.isinf(value):
+        return msgspec.Raw(b"9e999" if value > 0 else b"-9e999")
+    if type(value) is dict:
+        return {name: _numbered(inner) for name, inner in value.items()}
+    return [_numbered(inner) for inner in value] if type(value) in (list, tuple) else value
 
 
 def _plain(value: Any) -> Any:

@@ -8,18 +8,21 @@ few back, and their requests are then sent again.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..errors import InvalidRequest
+from ..folder import mark, new_salt
+from ..secret import Secret
 from ..transactions import transaction
 from .items import Item
 from .lock import FileLock
@@ -28,6 +31,9 @@ from .plan import Plan, content_key, differences, prompt_digest, variant_digest
 PENDING, SENT, DONE, FAILED = range(4)
 """A request's state: still to be sent, sent and not known to have ended, answered, failed for good."""
 
+_T = TypeVar("_T")
+_PAGE = 500
+"""Items written at a time: what bounds the memory."""
 _MARK, _VERSION = 0x61637372, 1
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
@@ -41,9 +47,28 @@ CREATE TABLE results (number INTEGER PRIMARY KEY, data BLOB);
 """
 
 
+class Unwritable(Exception):  # a reason to wait, not an error of anybody's
+    """The file cannot be written now: another program has it, or the disk is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Whom a rollout asks, as whom: the server's address, and the key as it may be written down (``known``)."""
+
+    server: str = ""
+    key: Secret | None = None
+
+    def known(self, salt: str) -> str:
+        """The key's public part and a salted hash."""
+        return mark(self.key, salt) if self.key is not None else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended: the row's new state, what it cost, and the packed result (``None`` when it goes on)."""
+    """How an attempt ended: the row's new state, what it cost, and the packed result (``None`` when it goes on).
+
+    ``unsent``: it was written down as sent and was not; then it was no attempt.
+    """
 
     number: int
     state: int
@@ -53,6 +78,7 @@ class Ended:
     code: str | None = None
     cached: bool = False
     data: bytes | None = None
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +93,28 @@ class Counts:
 
 
 class Journal:
-    """The writing side. One process (and one rollout in it) has a file at a time. ``made``: it was not there."""
+    """The writing side. One process (and one rollout in it) has a file at a time. ``made``: it was not there;
+    ``note``: what its user should know, if anything."""
 
-    def __init__(self, path: Path, lock: FileLock, db: sqlite3.Connection, *, made: bool) -> None:
+    def __init__(
+        self, path: Path, lock: FileLock, db: sqlite3.Connection, *, made: bool, note: str = ""
+    ) -> None:
         self.path = path
         self.made = made
+        self.note = note
         self._lock = lock
         self._db = db
 
     @classmethod
-    def open(cls, path: Path, plan: Plan, items: Iterable[Item], *, resume: bool | None = None) -> Journal:
+    def open(
+        cls,
+        path: Path,
+        plan: Plan,
+        items: Iterable[Item],
+        *,
+        resume: bool | None = None,
+        sender: Sender | None = None,
+    ) -> Journal:
         """Open the file for this plan, or make it. Raises :class:`InvalidRequest` in one line when it cannot be.
 
         ``resume=True``: it must be there; ``False``: it must not. A file of another plan is refused, untouched.
@@ -97,6 +135,7 @@ class Journal:
             db = connect(path)
             try:
                 _prepare(db, plan, items, path)
+                note = _sent_elsewhere(db, path, sender) if sender is not None else ""
             except BaseException:
                 db.close()
                 if made:
@@ -105,7 +144,7 @@ class Journal:
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, db, made=made)
+        return cls(path, lock, db, made=made, note=note)
 
     def close(self, *, refused: bool = False) -> None:
         """Give the file back. ``refused``: nothing was sent; a file that was made for it is taken away again."""
@@ -117,13 +156,25 @@ class Journal:
     def record(
         self, ended: Iterable[Ended] = (), sent: Iterable[tuple[int, int]] = (), at: float = 0.0
     ) -> None:
-        """Write down, in one transaction, what has ended and what is about to be sent (number, tokens held)."""
+        """Write down, in one transaction, what has ended and what is about to be sent (number, tokens held).
+
+        Raises :class:`Unwritable`; then nothing of it is written.
+        """
         with self._writing() as db:
             db.executemany(
                 "UPDATE requests SET state=?, ended_at=?, prompt_tokens=prompt_tokens+?,"
-                " completion_tokens=completion_tokens+?, code=?, cached=?, hold=0 WHERE number=?",
+                " completion_tokens=completion_tokens+?, code=?, cached=?, attempts=attempts-?, hold=0 WHERE number=?",
                 [
-                    (e.state, e.at, e.prompt_tokens, e.completion_tokens, e.code, e.cached, e.number)
+                    (
+                        e.state,
+                        e.at,
+                        e.prompt_tokens,
+                        e.completion_tokens,
+                        e.code,
+                        e.cached,
+                        e.unsent,
+                        e.number,
+                    )
                     for e in ended
                 ],
             )
@@ -168,8 +219,17 @@ class Journal:
         """How it stands."""
         return counts(self._db)
 
-    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        return transaction(self._db)
+    def hurry(self, seconds: float) -> None:
+        """From here on a file that others have locked is waited for this long; an event loop has no more time."""
+        self._db.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with transaction(self._db):
+                yield self._db
+        except sqlite3.OperationalError as problem:
+            raise Unwritable(f"{self.path.name} cannot be written ({problem}).") from None
 
 
 def _remove(path: Path) -> None:
@@ -254,18 +314,59 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         os.chmod(path, 0o600)  # it holds prompts and completions
 
 
+def _sent_elsewhere(db: sqlite3.Connection, path: Path, sender: Sender) -> str:
+    """Remember who is asked; a line when the file was begun with another server, or another key."""
+    known = dict(db.execute("SELECT name, value FROM about WHERE name IN ('server', 'key', 'salt')"))
+    salt = known.get("salt") or new_salt()
+    now = {"server": sender.server, "key": sender.known(salt), "salt": salt}
+    if now == known:
+        return ""
+    with transaction(db):
+        db.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", now.items())
+    begun = db.execute("SELECT 1 FROM requests WHERE attempts > 0 LIMIT 1").fetchone()
+    other = [
+        f"{what} {known[name].partition(':')[0] if name == 'key' else known[name]}"
+        for name, what in (("server", "at"), ("key", "with the key"))
+        if known.get(name) and known[name] != now[name]
+    ]
+    if not (begun and other):
+        return ""
+    return (
+        f"{path.name} was begun {' '.join(other)}; what is left is asked at {now['server']} with the key "
+        f"{now['key'].partition(':')[0]}. Name another file to keep them apart."
+    )
+
+
 def _fill(db: sqlite3.Connection, plan: Plan, items: Iterable[Item]) -> None:
     digests = [variant_digest(variant) for variant in plan.variants]
     models = [plan.models.index(variant.model) for variant in plan.variants]
-    for item, (prompt, meta) in enumerate(items):
-        digest = _checked(plan, item, prompt)
-        (twin,) = db.execute("SELECT count(*) FROM items WHERE digest=?", (digest,)).fetchone()
-        db.execute("INSERT INTO items VALUES (?,?,?,?)", (item, msgspec.json.encode(prompt), digest, meta))
-        first = item * len(digests)
-        db.executemany(
-            "INSERT INTO requests (number, key, model) VALUES (?,?,?)",
-            [(first + v, content_key(d, digest, twin), models[v]) for v, d in enumerate(digests)],
-        )
+    places = list(zip(digests, models, strict=True))
+    for page in _paged(enumerate(items)):
+        known = [(item, prompt, meta, _checked(plan, item, prompt)) for item, (prompt, meta) in page]
+        twins = _twins(db, [digest for *_, digest in known])
+        requests = []
+        for item, _, _, digest in known:
+            first, twin = item * len(places), twins[digest]
+            twins[digest] += 1
+            requests += [
+                (first + v, content_key(d, digest, twin), model) for v, (d, model) in enumerate(places)
+            ]
+        rows = [(item, msgspec.json.encode(prompt), digest, meta) for item, prompt, meta, digest in known]
+        db.executemany("INSERT INTO items VALUES (?,?,?,?)", rows)
+        db.executemany("INSERT INTO requests (number, key, model) VALUES (?,?,?)", requests)
+
+
+def _paged(items: Iterable[_T]) -> Iterator[list[_T]]:
+    source = iter(items)
+    while page := list(itertools.islice(source, _PAGE)):
+        yield page
+
+
+def _twins(db: sqlite3.Connection, digests: list[bytes]) -> Counter[bytes]:
+    """How many items of each prompt are there already."""
+    marks = ",".join("?" * len(digests))
+    query = f"SELECT digest, count(*) FROM items WHERE digest IN ({marks}) GROUP BY digest"
+    return Counter(dict(db.execute(query, digests).fetchall()))
 
 
 def _checked(plan: Plan, item: int, prompt: Any) -> bytes:

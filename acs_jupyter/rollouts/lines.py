@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator
@@ -30,6 +31,8 @@ CONNECT_SECONDS = 20.0
 IDLE_SECONDS = 4.0
 """A line that was idle for longer is not used again: servers close theirs after five."""
 _READ = 65536
+_LOOKS = 10
+"""How often a closed line is looked at for the sign that its machine threw a request away."""
 _LOST = (OSError, EOFError, TimeoutError, BrokenAnswer)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
@@ -41,9 +44,12 @@ class Line:
         self._reader = reader
         self._writer = writer
         self._patience = patience
-        self._head: dict[str, str] = {}
+        self._lasts = False
         self._body: Body | None = None
         self._first = b""
+        self._heard = False
+        self.used = False
+        """Whether it has carried an answer before."""
         self.idle_since = 0.0
 
     @property
@@ -54,7 +60,7 @@ class Line:
 
     async def send(self, request: bytes) -> None:
         """Send a whole request."""
-        self._body = None
+        self._body, self._heard = None, False
         self._writer.write(request)
         if len(request) > _READ:
             await self._writer.drain()
@@ -67,7 +73,7 @@ class Line:
             if not data:
                 raise EOFError("the connection was closed before the answer")
             head.feed(data)
-        self._head, self._first = head.headers, head.rest
+        self._lasts, self._first = head.lasts, head.rest
         self._body = Body(head.headers, head.status)
         return head.status, head.headers
 
@@ -86,9 +92,28 @@ class Line:
 
     def rest(self) -> bool:
         """Make ready for the next request; false when this line has had its last."""
-        self.idle_since = time.monotonic()
-        closing = "close" in self._head.get("connection", "").lower()
-        return self._body is not None and not (self._body.rest or closing or self._reader.at_eof())
+        self.idle_since, self.used = time.monotonic(), True
+        return self._lasts and self._body is not None and not (self._body.rest or self._reader.at_eof())
+
+    async def refused(self, problem: Exception) -> bool:
+        """Whether it is certain that the request just sent was read by nobody: then it may be sent again.
+
+        A server that closes a connection in the moment a request is on its way has its machine throw the request
+        away and say so (a reset). Without that sign, or after a single byte of an answer, it may have run.
+        """
+        if self._heard:
+            return False
+        if isinstance(problem, ConnectionResetError | BrokenPipeError):
+            return True
+        if not isinstance(problem, EOFError):
+            return False
+        raw = self._writer.get_extra_info("socket")
+        with contextlib.suppress(OSError, AttributeError):
+            for _ in range(_LOOKS):
+                if raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                    return True
+                await asyncio.sleep(MOMENT / _LOOKS)
+        return False
 
     def abort(self) -> None:
         """Close at once; the server notices."""
@@ -96,7 +121,9 @@ class Line:
 
     async def _receive(self) -> bytes:
         async with asyncio.timeout(self._patience):
-            return await self._reader.read(_READ)
+            data = await self._reader.read(_READ)
+        self._heard = self._heard or bool(data)
+        return data
 
 
 class BatchClient(AsyncClient):
@@ -147,25 +174,26 @@ class BatchClient(AsyncClient):
                 async for events in batches:
                     yield events
             return
-        headers = exchange.begin()
         try:
-            line = await self._line()
-        except (OSError, TimeoutError) as error:
+            line, answer = await self._asked(
+                self._request("POST", "/completions", exchange.begin(), exchange.body)
+            )
+        except _LOST as error:
             yield exchange.unreachable(self._reason(OSError(_reason(error))))
+            return
+        if isinstance(answer, Exception):
+            yield exchange.lost(self._reason(OSError(_reason(answer))))
             return
         whole = False
         try:
-            await line.send(self._request("POST", "/completions", headers, exchange.body))
-            status, kept = await line.head()
-            yield exchange.head(status, kept)
+            yield exchange.head(*answer)
             while (data := await line.read()) is not None:
                 events = exchange.feed(data)
                 if events:
                     yield events
                 if exchange.error is not None or exchange.closed:
                     break  # an error frame or [DONE] ends a stream; nothing behind it counts
-            if exchange.error is None:
-                whole = await _ended(line) and line.rest()
+            whole = exchange.error is None and await _ended(line) and line.rest()
             yield exchange.end()
         except _LOST as error:
             whole = False
@@ -176,6 +204,29 @@ class BatchClient(AsyncClient):
             else:
                 line.abort()
 
+    async def _asked(self, request: bytes) -> tuple[Line, tuple[int, dict[str, str]] | Exception]:
+        """A request on its line, and the head of its answer or why none came. Raises when no line can be had.
+
+        One that was certainly read by nobody, on a line that was used before, goes out once more on a new one; that
+        is no attempt.
+        """
+        line = await self._line()
+        while True:
+            try:
+                await line.send(request)
+                return line, await line.head()
+            except _LOST as problem:
+                try:
+                    again = line.used and await line.refused(problem)
+                finally:
+                    line.abort()
+                if not again:
+                    return line, problem
+            except BaseException:
+                line.abort()
+                raise
+            line = await self._line(fresh=True)
+
     async def close(self) -> None:
         """Close all connections."""
         while self._idle:
@@ -184,8 +235,10 @@ class BatchClient(AsyncClient):
             await super().close()
         await asyncio.sleep(0)  # the loop lets go of what was closed
 
-    async def _line(self) -> Line:
-        while self._idle:
+    async def _line(self, *, fresh: bool = False) -> Line:
+        if self._inherited:
+            self._own(self._idle)
+        while self._idle and not fresh:
             line = self._idle.pop()
             if line.usable:
                 return line

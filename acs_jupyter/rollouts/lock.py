@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from .. import forking
 from ..errors import InvalidRequest
 
 _HOLDER = 16
@@ -28,6 +29,7 @@ class FileLock:
                 self._file = handle
             else:  # its last holder removed it between our opening and our taking
                 os.close(handle)
+        forking.tell(self)
         os.lseek(self._file, _HOLDER, os.SEEK_SET)
         os.write(self._file, f"{os.getpid():<20}".encode())
 
@@ -52,6 +54,12 @@ class FileLock:
             name = self._path.name.removesuffix(".lock")
             raise InvalidRequest(f"{name} is being written by {by}: wait for it, or stop it.") from None
         return handle
+
+    def forked(self) -> None:
+        """See :class:`acs_jupyter.forking.Forked`: a child that lives on must not keep the file from others."""
+        handle, self._file = self._file, None
+        if handle is not None:
+            os.close(handle)
 
     def release(self) -> None:
         """Let go; harmless when that has happened."""

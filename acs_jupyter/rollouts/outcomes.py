@@ -33,17 +33,25 @@ def bound(request: CompletionRequest) -> int:
 
 
 def results_of(exchange: Exchange, session: Session, count: int) -> list[Packed]:
-    """One result a prompt. In a batch the server's total is dealt out by its running counts; the sum stays exact.
+    """One result a prompt. In a batch the server's total is dealt out by its running counts, or, of prompts that were
+    scored, by their positions; the sum stays exact.
 
-    A prompt whose choices had all finished is done, whatever happened to the others.
+    What nobody counted is the most it can have been, since a budget rests on it. A prompt whose choices had all
+    finished is done, whatever happened to the others.
     """
     results = [packed(session, exchange.run, prompt, count) for prompt in range(count)]
+    total = exchange.most_spent
     if count == 1:
+        if total is not None:
+            results[0].prompt_tokens, results[0].completion_tokens = (
+                total.prompt_tokens,
+                total.completion_tokens,
+            )
+            results[0].usage_source = total.source
         return results
-    total = exchange.usage
     rest = [total.prompt_tokens, total.completion_tokens] if total else [0, 0]
     for prompt, result in enumerate(results):
-        mine = exchange.counted(prompt)
+        mine = _counted(exchange, prompt, result)
         result.prompt_tokens, result.completion_tokens = mine
         rest = [left - part for left, part in zip(rest, mine, strict=True)]
         if all(choice.finish_reason is not None for choice in result.choices):
@@ -52,3 +60,11 @@ def results_of(exchange: Exchange, session: Session, count: int) -> list[Packed]
         results[0].prompt_tokens += rest[0]
         results[0].completion_tokens += rest[1]
     return results
+
+
+def _counted(exchange: Exchange, prompt: int, result: Packed) -> tuple[int, int]:
+    """Tokens of one prompt of a batch, as far as they are known."""
+    before, made = exchange.counted(prompt)
+    if not made and exchange.request.max_tokens == 1:  # of one body that ended well: there is one a choice
+        made = sum(choice.finish_reason is not None for choice in result.choices)
+    return before or len(result.scores or ()), made

@@ -52,10 +52,10 @@ class Variant:
     def batches(self) -> bool:
         """Whether several prompts may share a request and get the answers that each would get alone.
 
-        A batch needs ``max_tokens``. A seed counts from each prompt anew, so it changes nothing. Scored and repeated
-        prompts go alone, since their answers are as large as the prompts.
+        A batch needs ``max_tokens``. A seed counts from each prompt anew, so it changes nothing. Repeated prompts, and
+        those scored with alternatives, go alone, since their answers are larger than the prompts.
         """
-        named = self.fields.get("prompt_logprobs") is None and not self.fields.get("echo")
+        named = self.fields.get("prompt_logprobs") in (None, 0) and not self.fields.get("echo")
         return named and isinstance(self.fields.get("max_tokens"), int)
 
 

@@ -6,6 +6,7 @@ asked for. It must not know how the journal came to be written.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,8 +73,8 @@ class Results:
         with self._reading() as db:
             return failures(db)
 
-    def entries(self, *, pending: bool = False) -> Iterator[Entry]:
-        """The requests in the plan's order: those that have ended, or all."""
+    def entries(self, *, pending: bool = False, after: int = -1) -> Iterator[Entry]:
+        """The requests in the plan's order, behind number ``after``: those that have ended, or all."""
         width = len(self.plan.variants)
         states = (0, 1, 2, 3) if pending else (2, 3)
         query = (
@@ -81,7 +82,6 @@ class Results:
             " FROM requests r JOIN items ON item = r.number / ? LEFT JOIN results s ON s.number = r.number"
             f" WHERE r.number > ? AND state IN ({','.join(map(str, states))}) ORDER BY r.number LIMIT ?"
         )
-        after = -1
         while True:
             with self._reading() as db:
                 rows = db.execute(query, (width, after, _PAGE)).fetchall()
@@ -234,7 +234,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         code,
         bool(cached),
         msgspec.json.decode(prompt),
-        msgspec.json.decode(meta),
+        json.loads(meta),  # which knows infinity
         from_bytes(data) if data is not None else None,
     )
 

@@ -21,7 +21,7 @@ from .cache import Cache, default_path
 from .flow import Limits
 from .handle import Rollout, Work
 from .items import Item, items_of
-from .journal import Journal
+from .journal import Journal, Sender
 from .lines import batch_client
 from .plan import Plan, make_plan
 from .progress import Bar, in_notebook
@@ -106,7 +106,7 @@ def prepared(
         items, into = listed, _named(plan, listed)
     path = Path(into)
     sender.meter = _accounted(sender.meter, path.name)
-    journal = Journal.open(path, plan, items, resume=resume)
+    journal = Journal.open(path, plan, items, resume=resume, sender=Sender(sender.base_url, sender._secret))
     try:
         journal.recover(retry_failed=retry_failed)
         limits = Limits(in_flight, starts, _per_model(per_model, plan), retries, burst)

@@ -89,7 +89,7 @@ def static_html(
     ``part``: it is written while the run still comes; a window that sees it knows that it is not the whole.
     """
     here = session.runs[run]
-    nodes = _family(session, run)
+    nodes = family_nodes(session, run)
     tokens = sum(len(node.tokens) for node in nodes)
     bare = on_file(_page(session, here, beside_window, show_prompt, {})) + on_file(plain_text(session, run))
     room = (most_saved(tokens) - spent - bare) / max(1, tokens)
@@ -98,22 +98,26 @@ def static_html(
     return page.replace('class="acs-static', 'class="acs-static acs-part', 1) if part else page
 
 
+def sheet() -> str:
+    """The style sheet of a static view that stands beside a window and hides while that shows the same."""
+    return f"<style>{_STYLE + _BESIDE}</style>"
+
+
 def page(markup: str, line: str) -> str:
     """A text of its own, its tokens marked up already, over one line; it hides itself beside a window."""
-    return (
-        f'<style>{_STYLE + _BESIDE}</style><div class="acs-static acs-beside">'
+    return framed(
         f'<pre style="white-space:pre-wrap;word-break:normal">{markup}</pre>'
-        f'<div class="acs-line">{text_of(line)}</div></div>'
+        f'<div class="acs-line">{text_of(line)}</div>'
     )
 
 
 def room_left(session: Session, run: str, bundle: dict[str, str], spent: int) -> int:
     """Bytes that are left of :func:`most_saved` beside a bundle and what is spent elsewhere."""
-    tokens = sum(len(node.tokens) for node in _family(session, run))
+    tokens = sum(len(node.tokens) for node in family_nodes(session, run))
     return most_saved(tokens) - spent - sum(map(on_file, bundle.values()))
 
 
-def _family(session: Session, run: str) -> list[Node]:
+def family_nodes(session: Session, run: str) -> list[Node]:
     """The continuations of a run and, of its branches, what is their own."""
     nodes = [session.nodes[node] for node in session.runs[run].nodes]
     for branch in descendants(session, run):
@@ -122,8 +126,18 @@ def _family(session: Session, run: str) -> list[Node]:
 
 
 def _page(session: Session, run: Run, beside_window: bool, show_prompt: bool, texts: dict[str, str]) -> str:
+    return framed(run_parts(session, run, texts, show_prompt=show_prompt), beside_window=beside_window)
+
+
+def framed(inside: str, *, beside_window: bool = True) -> str:
+    """Markup with the style of static views around it."""
     style = _STYLE + (_BESIDE if beside_window else "")
-    parts = [f'<style>{style}</style><div class="acs-static{" acs-beside" if beside_window else ""}">']
+    return f'<style>{style}</style><div class="acs-static{" acs-beside" if beside_window else ""}">{inside}</div>'
+
+
+def run_parts(session: Session, run: Run, texts: dict[str, str], *, show_prompt: bool = False) -> str:
+    """A run's texts, whose tokens are marked up in ``texts`` by node, its lines and its branches."""
+    parts = []
     nodes = [session.nodes[node] for node in run.nodes]
     many = len(nodes) > 1
     for prompt, choices in _by_prompt(nodes):
@@ -141,9 +155,7 @@ def _page(session: Session, run: Run, beside_window: bool, show_prompt: bool, te
     for name, line in (*lines, ("acs-line", _status(session, run))):
         if line:
             parts.append(f'<div class="{name}">{text_of(line)}</div>')
-    parts += _branches(session, run.id, texts)
-    parts.append("</div>")
-    return "".join(parts)
+    return "".join([*parts, *_branches(session, run.id, texts)])
 
 
 def plain_text(session: Session, run: str) -> str:

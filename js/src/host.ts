@@ -10,6 +10,7 @@ import type { Event } from "./events";
 import { Delivery } from "./delivery";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
+import type { LoomWord, Tending } from "./tending";
 import { emptyState, fold, goesOn, type RunState, type State } from "./state";
 
 export type Branching =
@@ -28,7 +29,9 @@ export type Intent =
   | { type: "Continue"; node: string; fields: Fields }
   | { type: "Keep"; prompt: string; fields: Fields }
   | { type: "Export" }
-  | Branching;
+  | { type: "RunLanes"; prompt: string; lane?: number }
+  | Branching
+  | Tending;
 
 
 export const ACK_WITHIN_MS = 300;
@@ -45,6 +48,7 @@ export interface Word {
   refused?: { field: string | null; message: string };
   export?: { name: string; text: string };
   ran?: true;
+  loom?: LoomWord;
 }
 
 export const LOST_TEXT =
@@ -90,7 +94,7 @@ export interface Host {
   running(run?: string): boolean;
   /** Stop a run, or all. */
   stop(run?: string): void;
-  branch(intent: Branching): void;
+  branch(intent: Branching | Tending): void;
   /** False when there is no kernel to ask. */
   send(intent: Intent): boolean;
   listen(listener: Listener): () => void;
@@ -206,7 +210,7 @@ export function connect(model: AnyModel): Host {
     say(GONE);
   };
 
-  const branch = (intent: Branching) => {
+  const branch = (intent: Branching | Tending) => {
     if (lost) return lose();
     say("");
     ask(intent);

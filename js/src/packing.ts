@@ -45,8 +45,30 @@ function adopted(loom: LoomState): LoomState {
   return { ...loom, marks };
 }
 
+/** Tokens are read when somebody looks at them: a tree of thousands of nodes is open before that. */
 function unpackNode(node: PackedNode, strings: string[]): NodeState {
   const { text, count, packed, ...rest } = node;
+  const whole = rest as NodeState;
+  const read = () => {
+    const tokens = unpackTokens(packed, count, strings);
+    for (const [name, value] of Object.entries({ text: text ?? tokens.tokens.join(""), ...tokens })) {
+      Object.defineProperty(whole, name, { value, writable: true, enumerable: true, configurable: true });
+    }
+  };
+  for (const name of ["text", "tokens", "logprobs", "top"] as const) {
+    Object.defineProperty(whole, name, {
+      get() {
+        read();
+        return whole[name];
+      },
+      enumerable: true,
+      configurable: true,
+    });
+  }
+  return whole;
+}
+
+function unpackTokens(packed: string, count: number, strings: string[]) {
   const read = reader(packed);
   const tokens: string[] = [];
   const logprobs: (number | null)[] = [];
@@ -59,7 +81,7 @@ function unpackNode(node: PackedNode, strings: string[]): NodeState {
     logprobs.push(logprob);
     top.push(alternatives(read, token, logprob ?? 0, strings));
   }
-  return { ...rest, text: text ?? tokens.join(""), tokens, logprobs, top };
+  return { tokens, logprobs, top };
 }
 
 function alternatives(read: () => number, token: string, logprob: number, strings: string[]): Top | null {

@@ -68,8 +68,16 @@ export function emptyState(): State {
   return { roots: [], nodes: table(), runs: table() };
 }
 
+/** How often a state's tree got another shape: a node more, or what people arranged. */
+const shapes = new WeakMap<State, number>();
+
+export function shapeOf(state: State): number {
+  return shapes.get(state) ?? 0;
+}
+
 /** Fold one event into the state; `at` is when it happened. Throws on a node or run it has not seen. */
 export function fold(state: State, event: Event, at: number): void {
+  if (event.type === "NodeOpened" || event.type === "Revised") shapes.set(state, shapeOf(state) + 1);
   switch (event.type) {
     case "RunOpened":
       state.runs[event.run] = openRun(event.run, event.request, event.request_id ?? null, at);

@@ -25,7 +25,10 @@ CELLS = (
     "%%acs -m scripted --max-tokens 600\nnever sent",
     "%%acs -m scripted --max-tokens 600 --budget 100\nnever sent either",
     "frame = %acs budget\nframe",
+    "%acs budget --limit none",
+    "%acs budget --limit 2000",
 )
+WITHOUT, AGAIN = 8, 9
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -45,6 +48,7 @@ def test_the_meter_moves_warns_and_stays(
         meter = nb.output(2).locator(".acs-budget")
         meter.wait_for()
         assert told(meter) == "0 tokens spent, 0 held, 2,000 tokens left of 2,000"
+        without_a_limit(nb, meter, theme)
         nb.start(3)
         seen = watch(page)
         shoot(page, f"budget-running-{theme}")
@@ -71,6 +75,19 @@ def test_the_meter_moves_warns_and_stays(
         text_and_frame(nb, theme)
         saved(nb, theme)
         page.close()
+
+
+def without_a_limit(nb: Notebook, meter: Any, theme: str) -> None:
+    nb.run(WITHOUT)
+    meter.locator(".acs-budget-bar").wait_for(state="hidden")
+    assert "no limit" in meter.locator(".acs-budget-figures").inner_text()
+    nb.page.evaluate(AXE.read_text())
+    assert violations(nb.page) == []
+    nb.page.evaluate("scrollTo(0, 0)")
+    meter.scroll_into_view_if_needed()
+    shoot(nb.page, f"budget-free-{theme}")
+    nb.run(AGAIN)
+    meter.locator(".acs-budget-bar").wait_for(state="visible")
 
 
 def refused(nb: Notebook) -> None:

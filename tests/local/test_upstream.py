@@ -278,6 +278,21 @@ def test_new_attempts_are_made_before_the_first_byte() -> None:
     assert len(upstream.requests) == 3
 
 
+@pytest.mark.parametrize("body", [ASK, STREAM])
+def test_a_connection_that_was_closed_between_requests_costs_no_attempt(body: dict[str, Any]) -> None:
+    good = stream(USAGE, DONE) if "stream" in body else whole(ANSWER)
+    quick = replace(QUICK, retries=0)
+    with playing(good, [CLOSE], good) as upstream, fronting(upstream.base, patience=quick) as front:
+        with front.client() as client:
+            assert [client.post("completions", json=body).status_code for _ in range(2)] == [200, 200]
+        assert len(upstream.requests) == 3
+        assert len({request.connection for request in upstream.requests}) == 2
+    with playing([CLOSE], good) as upstream, fronting(upstream.base, patience=quick) as front:
+        with front.client() as client:  # on a connection of its own it is a failure like any other
+            assert client.post("completions", json=body).status_code == 502
+        assert len(upstream.requests) == 1
+
+
 def test_no_new_attempt_after_the_first_byte() -> None:
     with (
         playing([head(), chunk(b'{"a":1' * 200), CLOSE]) as upstream,

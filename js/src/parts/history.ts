@@ -94,6 +94,6 @@ function fill(button: HTMLButtonElement, head: string, prompt: string, text: str
   });
 }
 
-function clock(seconds: number): string {
+export function clock(seconds: number): string {
   return new Date(seconds * 1000).toTimeString().slice(0, 8);
 }

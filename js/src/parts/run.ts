@@ -154,6 +154,15 @@ export class RunView {
     this.element.classList.toggle("acs-numbered", shown);
   }
 
+  /** Mark where this run's texts go on otherwise than another's, `place` UTF-16 units into them. */
+  partAfter(place: number): void {
+    const brush = this.#brush();
+    for (const { id, text } of this.#columns.all) {
+      const node = this.#state?.nodes[id];
+      if (node !== undefined) text.partAfter(place, node, brush);
+    }
+  }
+
   look(element: HTMLElement): Looked | undefined {
     for (const { id, text } of this.#columns.all) {
       const place = text.placeOf(element);

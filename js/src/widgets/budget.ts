@@ -45,7 +45,7 @@ export function figures(seen: Seen): [string, string, string][] {
   if (seen.limit !== null || seen.left !== null) {
     const of = seen.limit === null ? "" : `of ${count(seen.limit)}`;
     rows.push(["left", tokens(seen.left ?? 0), of]);
-  } else rows.push(["left", "no limit", "%acs budget --limit N"]);
+  } else rows.push(["left", "no limit", "%acs budget --limit\u00a0N"]);
   rows.push(["rate", `${count(seen.rate)} / min`, "tokens, over the last 20 s"]);
   rows.push(["month’s end", tokens(seen.projected), "at the month’s pace"]);
   const limit = seen.session_limit === null ? "no limit" : `of ${count(seen.session_limit)}`;

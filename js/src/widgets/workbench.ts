@@ -7,6 +7,7 @@ import { Form } from "../parts/form";
 import type { Field } from "../parts/fields";
 import { History, promptOf, type Draft } from "../parts/history";
 import { PromptBox } from "../parts/promptbox";
+import { fieldsOf } from "../parts/requestfields";
 import { Stage } from "../parts/stage";
 import { copyText, saveFile } from "../parts/takeaway";
 import { textTo, type RunState } from "../state";
@@ -217,22 +218,6 @@ class Bench {
     this.#box.put(draft.prompt ?? "");
     this.#form.put(draft.fields ?? {});
   }
-}
-
-/** A run's parameters as a form shows them. */
-function fieldsOf(request: Record<string, unknown>): Fields {
-  const fields: Fields = {};
-  for (const [name, value] of Object.entries(request)) {
-    if (name === "stop") fields[name] = [value].flat().map((text) => escaped(String(text))).join("\n");
-    else if (typeof value === "string") fields[name] = value;
-    else if (typeof value === "number" || typeof value === "boolean") fields[name] = String(value);
-  }
-  return fields;
-}
-
-function escaped(text: string): string {
-  const names: Record<string, string> = { "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r" };
-  return text.replace(/[\\\n\t\r]/g, (character) => names[character] ?? character);
 }
 
 function button(name: string, words: string, about: string): HTMLButtonElement {

@@ -1,0 +1,44 @@
+"""A request on a kept connection that its server had closed already: known to be read by nobody, or not.
+
+Owns that distinction. It must not know sockets or clients; it is told what happened to a connection.
+
+A completion costs tokens each time it runs, so it may be sent again only when it certainly did not run. A connection
+that was used before can be closed by its server in the moment the next request is on its way. The server's machine
+then throws the request away and resets the connection: that is the sign. A connection that merely ends, without an
+answer, may have carried the request to somebody who read it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Sending:
+    """One request on its way; ``saw`` and ``saw_async`` are told the steps (httpx's ``trace`` extension)."""
+
+    def __init__(self) -> None:
+        self.opened = self._refused = False
+
+    def saw(self, step: str, told: Any) -> None:
+        """A step of the connection."""
+        self.opened = self.opened or step.startswith("connection.")
+        if step.endswith("failed") and was_reset(told.get("exception")):
+            self._refused = True  # while it was sent; httpcore then still looks for an answer
+
+    async def saw_async(self, step: str, told: Any) -> None:
+        """The same, for an asynchronous client."""
+        self.saw(step, told)
+
+    def never_read(self, problem: BaseException) -> bool:
+        """Whether a request without an answer was certainly read by nobody: reset, on a connection used before."""
+        return not self.opened and (self._refused or was_reset(problem))
+
+
+def was_reset(problem: BaseException | None) -> bool:
+    """Whether the other side's machine refused what was sent."""
+    seen = 0
+    while problem is not None and seen < 10:
+        if isinstance(problem, ConnectionResetError | BrokenPipeError):
+            return True
+        problem, seen = problem.__cause__ or problem.__context__, seen + 1
+    return False

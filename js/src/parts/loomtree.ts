@@ -1,0 +1,119 @@
+/**
+ * The tree as rows of which only those in view are on the page, so that ten thousand nodes are as quick as ten.
+ */
+import type { State } from "../state";
+import { freshId, make } from "./dom";
+import { RowView, type Looks } from "./loomrow";
+import type { Row } from "./loomoutline";
+
+export const ROW_PX = 24;
+const BEYOND = 8;
+
+export class TreeView {
+  readonly element = make("div", "acs-loom-tree");
+  readonly #inner = make("div", "acs-loom-rows");
+  readonly #views = new Map<string, RowView>();
+  #places = new Map<string, number>();
+  #rows: Row[] = [];
+  #state: State | null = null;
+  #current: string | null = null;
+
+  /** `looks`: how a row is marked. `go`: a row was clicked, `twist`: its triangle. */
+  constructor(
+    readonly looks: (id: string) => Omit<Looks, "current">,
+    go: (id: string) => void,
+    twist: (id: string) => void,
+    signal: AbortSignal,
+  ) {
+    this.element.id = freshId("tree");
+    this.#inner.setAttribute("role", "tree");
+    this.#inner.setAttribute("aria-label", "Nodes");
+    this.element.append(this.#inner);
+    let frame = 0;
+    this.element.addEventListener("scroll", () => (frame ||= requestAnimationFrame(() => ((frame = 0), this.draw()))), { signal, passive: true });
+    this.element.addEventListener("click", ({ target }) => {
+      const row = target instanceof Element ? target.closest<HTMLElement>(".acs-loom-row") : null;
+      const id = row?.dataset["node"];
+      if (id === undefined) return;
+      if (target instanceof Element && target.classList.contains("acs-loom-twist")) twist(id);
+      else go(id);
+    }, { signal });
+  }
+
+  get rows(): readonly Row[] {
+    return this.#rows;
+  }
+
+  /** The place of a node among the rows, -1 when it is folded away. */
+  placeOf(id: string): number {
+    return this.#places.get(id) ?? -1;
+  }
+
+  /** How many rows fit. */
+  get page(): number {
+    return Math.max(1, Math.floor(this.element.clientHeight / ROW_PX) - 1);
+  }
+
+  /** Other rows. */
+  put(state: State, rows: Row[]): void {
+    this.#state = state;
+    this.#rows = rows;
+    this.#places = new Map(rows.map(({ id }, place) => [id, place]));
+    this.#inner.style.height = `${rows.length * ROW_PX}px`;
+  }
+
+  /** Show a row as the current one, in view. */
+  go(id: string | null): void {
+    this.#current = id;
+    const place = id === null ? -1 : this.placeOf(id);
+    if (place >= 0) {
+      const [top, box] = [place * ROW_PX, this.element];
+      if (top < box.scrollTop) box.scrollTop = top;
+      else if (top + ROW_PX > box.scrollTop + box.clientHeight) box.scrollTop = top + ROW_PX - box.clientHeight;
+    }
+    this.draw();
+  }
+
+  /** Give the current row the focus. */
+  focus(): void {
+    const row = this.#current === null ? undefined : this.#views.get(this.#current);
+    (row?.element ?? this.element).focus({ preventScroll: true });
+  }
+
+  /** Bring what is in view up to the state. */
+  draw(): void {
+    const state = this.#state;
+    if (state === null) return;
+    const { scrollTop, clientHeight } = this.element;
+    const first = Math.max(0, Math.floor(scrollTop / ROW_PX) - BEYOND);
+    const last = Math.min(this.#rows.length, Math.ceil((scrollTop + clientHeight) / ROW_PX) + BEYOND);
+    const places = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
+    const current = this.#current === null ? -1 : this.placeOf(this.#current);
+    if (current >= 0 && current < first) places.unshift(current); // what has the focus stays on the page
+    else if (current >= last) places.push(current);
+    const shown = new Set(places.map((place) => this.#rows[place]?.id ?? ""));
+    for (const [id, view] of this.#views) {
+      if (shown.has(id)) continue;
+      view.element.remove();
+      this.#views.delete(id);
+    }
+    const focused = this.#inner.contains(document.activeElement) ? document.activeElement : null;
+    // On the page they stand in the order in which they are read.
+    let next = this.#inner.firstElementChild;
+    for (const place of places) {
+      const row = this.#rows[place];
+      if (row === undefined) continue;
+      const view = this.#views.get(row.id) ?? this.#open(row.id);
+      view.update(state, row, place * ROW_PX, { ...this.looks(row.id), current: row.id === this.#current });
+      if (view.element === next) next = next.nextElementSibling;
+      else this.#inner.insertBefore(view.element, next);
+    }
+    if (focused instanceof HTMLElement && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+  }
+
+  #open(id: string): RowView {
+    const view = new RowView(id);
+    this.#views.set(id, view);
+    return view;
+  }
+}

@@ -1,0 +1,32 @@
+/**
+ * What a window on a loom asks for: the mirror of the intents that `acs_jupyter/intents.py` calls Tending.
+ */
+import type { Fields } from "./host";
+
+export type Tending =
+  | { type: "Grow"; node: string; n: number; fields?: Fields }
+  | { type: "Rewrite"; node: string; text: string }
+  | { type: "Write"; text: string; parent?: string; beside?: string }
+  | { type: "Split"; node: string; token?: number; at?: number }
+  | { type: "Merge"; node: string }
+  | { type: "Move"; node: string; parent: string | null; before?: string }
+  | { type: "Shift"; node: string; by: number }
+  | { type: "Delete"; nodes: string[] }
+  | { type: "Undo" }
+  | { type: "Redo" }
+  | { type: "Mark"; node: string; tags?: string[]; note?: string | null; bookmark?: boolean; rating?: number | null; unread?: boolean }
+  | { type: "Visit"; node: string }
+  | { type: "Fold"; node: string; folded: boolean }
+  | { type: "Hoist"; node: string | null }
+  | { type: "Search"; text: string; predicate: boolean }
+  | { type: "Light"; nodes: string[] }
+  | { type: "Store"; path: string };
+
+/** What the kernel says to a loom's window beside the log. */
+export interface LoomWord {
+  /** A node to go to. */
+  look?: string;
+  /** What was done, in a line. */
+  said?: string;
+  found?: { text: string; predicate: boolean; nodes: string[]; refused?: string };
+}

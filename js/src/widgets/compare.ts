@@ -1,0 +1,253 @@
+/**
+ * The board of a comparison: one prompt over lanes that stream side by side, each with its own Run, Stop and error; how
+ * all are coloured; which lane the others are compared with; and the rounds that were run before.
+ */
+import { LOST, widget, type Host, type Word } from "../host";
+import { Choices, pageMemory } from "../parts/choices";
+import { Controls } from "../parts/controls";
+import { describe } from "../parts/description";
+import { freshId, make, say } from "../parts/dom";
+import { inspect, type Looked } from "../parts/inspect";
+import { Lane, type LaneSpec } from "../parts/lane";
+import { PromptBox } from "../parts/promptbox";
+import { roundsOf, roundWords, shownAfter } from "../parts/rounds";
+import type { Around } from "../parts/run";
+import { Tooltip } from "../parts/tooltip";
+
+const KEEP_AFTER_MS = 300;
+const BUSY_AFTER_MS = 1000;
+const BUSY = "The kernel is busy; it runs as soon as the kernel is free.";
+
+class Board {
+  readonly element = make("section", "acs acs-live acs-compare");
+  readonly #box: PromptBox | null;
+  readonly #lanes: Lane[];
+  readonly #choices = new Choices(pageMemory());
+  readonly #controls = new Controls(this.#choices);
+  readonly #tip = new Tooltip();
+  readonly #run = button("acs-run-button", "Run all", "Send every lane");
+  readonly #stop = button("", "Stop all", "End every lane and keep what came");
+  readonly #round = make("select", "acs-quiet");
+  readonly #reference = make("select", "acs-quiet");
+  readonly #refusal = make("p", "acs-error");
+  readonly #notice = make("p", "acs-notice");
+  #rounds = 0;
+  #keeping: ReturnType<typeof setTimeout> | undefined;
+  #waiting: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    readonly host: Host,
+    signal: AbortSignal,
+  ) {
+    this.element.setAttribute("aria-label", "Comparison");
+    this.#box = host.option<boolean>("shared") === false ? null : new PromptBox(() => this.#edited());
+    const around: Around = {
+      choices: this.#choices,
+      showPrompt: false,
+      edit: null,
+      locate: null,
+      stop: (run) => this.#end(run),
+      go: () => undefined,
+      hide: () => undefined,
+    };
+    const specs = host.option<LaneSpec[]>("lanes") ?? [];
+    this.#lanes = specs.map((spec, place) => new Lane(spec, around, signal, () => this.#send(place)));
+    const grid = make("div", "acs-lanes");
+    grid.dataset["count"] = String(specs.length);
+    grid.append(...this.#lanes.map(({ element }) => element));
+    this.element.append(...(this.#box === null ? [] : [this.#box.element]), this.#bar(specs), this.#refusal, this.#notice, grid, this.#tip.element);
+    this.#inspect(signal);
+    this.#listen(signal);
+    this.#adopt();
+    this.update(false);
+  }
+
+  /** Bring everything up to the state; a round that is new is shown. */
+  update(fresh: boolean): void {
+    const { state, at } = this.host;
+    const rounds = roundsOf(state);
+    const last = rounds.at(-1)?.number ?? 0;
+    if (last !== this.#rounds || fresh) {
+      if (fresh) this.#tip.hide();
+      this.#offer(rounds.map((round) => [round.number, roundWords(round, this.#letters)]), last);
+      this.#rounds = last;
+    }
+    const shown = Number(this.#round.value);
+    this.#lanes.forEach((lane, place) => lane.update(state, at, shownAfter(state, place, shown), fresh));
+    this.#compare();
+    const running = this.#lanes.map((_, place) => this.#isRunning(place));
+    this.#lanes.forEach(({ again, view }, place) => {
+      if (again.textContent !== (view === null ? "Run" : "Run again")) again.textContent = view === null ? "Run" : "Run again";
+      able(again, running[place] === false);
+    });
+    able(this.#run, !running.includes(true));
+    able(this.#stop, running.includes(true));
+    this.#controls.element.hidden = !Object.values(state.nodes).some(({ logprobs }) => logprobs.length > 0);
+  }
+
+  get #letters(): string[] {
+    return this.#lanes.map(({ spec }) => spec.letter);
+  }
+
+  #bar(specs: LaneSpec[]): HTMLElement {
+    const bar = make("div", "acs-compare-bar");
+    for (const { letter } of specs) this.#reference.append(option(letter, `lane ${letter}`));
+    this.#reference.append(option("", "nothing"));
+    const side = make("span", "acs-side");
+    side.append(labelled("against", this.#reference), labelled("round", this.#round), this.#controls.element);
+    bar.append(this.#run, this.#stop, side);
+    this.#reference.parentElement!.hidden = specs.length < 2;
+    this.#round.parentElement!.hidden = true;
+    this.#refusal.hidden = this.#notice.hidden = true;
+    this.#refusal.setAttribute("role", "alert");
+    this.#notice.setAttribute("role", "status");
+    return bar;
+  }
+
+  #listen(signal: AbortSignal): void {
+    this.#run.addEventListener("click", () => this.#send());
+    this.#stop.addEventListener("click", () => {
+      if (this.#stop.getAttribute("aria-disabled") !== "true") this.#end();
+    });
+    this.#round.addEventListener("change", () => {
+      this.#tip.hide();
+      this.update(false);
+    });
+    this.#reference.addEventListener("change", () => this.#compare());
+    this.#choices.listen(() => {
+      this.#controls.show();
+      for (const { view } of this.#lanes) view?.repaint();
+    });
+    this.#box?.element.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.#send();
+    });
+    // JupyterLab refuses line breaks in any box inside a cell, by a listener on the box itself: it must not hear of them.
+    this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
+    const ends = [this.host.hear((word) => this.#heard(word)), this.host.watch("prompt", () => this.#adopt())];
+    signal.addEventListener("abort", () => {
+      for (const end of ends) end();
+      this.#flush();
+      this.#tip.hide();
+    });
+  }
+
+  #inspect(signal: AbortSignal): void {
+    const laneOf = (element: HTMLElement) => this.#lanes.find((lane) => lane.element.contains(element));
+    const inspection = {
+      look: (element: HTMLElement) => laneOf(element)?.look(element),
+      describe: ({ node, piece, parts }: Looked) => {
+        const asked = this.host.state.runs[node.run]?.request["logprobs"];
+        return describe(node, piece, typeof asked === "number" ? asked : null, parts);
+      },
+      chosen: (element: HTMLElement, looked: Looked) => laneOf(element)?.view?.choose(element, looked),
+    };
+    inspect(this.element, this.#tip, inspection, signal);
+  }
+
+  #compare(): void {
+    const reference = this.#lanes.find(({ spec }) => spec.letter === this.#reference.value) ?? null;
+    for (const lane of this.#lanes) lane.compare(this.host.state, lane === reference ? null : reference);
+  }
+
+  #offer(rounds: [number, string][], last: number): void {
+    this.#round.replaceChildren(...rounds.map(([number, words]) => option(String(number), words)));
+    this.#round.value = String(last);
+    this.#round.parentElement!.hidden = rounds.length < 2;
+  }
+
+  /** Whether a run of the lane is coming, whichever round is shown. */
+  #isRunning(place: number): boolean {
+    const run = shownAfter(this.host.state, place, Infinity);
+    return run !== null && this.host.running(run);
+  }
+
+  #end(run?: string): void {
+    if (!this.host.send(run === undefined ? { type: "Cancel" } : { type: "Cancel", run })) say(this.#refusal, LOST);
+  }
+
+  #send(lane?: number): void {
+    const asker = lane === undefined ? this.#run : this.#lanes[lane]?.again;
+    if (this.#waiting !== undefined || asker?.getAttribute("aria-disabled") === "true" || (this.#box?.problem ?? "") !== "") return;
+    this.#flush();
+    say(this.#refusal, "");
+    say(this.#notice, "");
+    const prompt = this.#box?.text ?? "";
+    if (!this.host.send(lane === undefined ? { type: "RunLanes", prompt } : { type: "RunLanes", prompt, lane })) return say(this.#refusal, LOST);
+    this.#waiting = setTimeout(() => say(this.#notice, BUSY), BUSY_AFTER_MS);
+  }
+
+  #heard(word: Word): void {
+    clearTimeout(this.#waiting);
+    this.#waiting = undefined;
+    if (this.#notice.textContent === BUSY) say(this.#notice, "");
+    if (word.refused !== undefined) say(this.#refusal, word.refused.message);
+  }
+
+  #edited(): void {
+    clearTimeout(this.#keeping);
+    this.#keeping = setTimeout(() => this.#flush(), KEEP_AFTER_MS);
+  }
+
+  /** Let the kernel keep what stands in the box, for a reload. */
+  #flush(): void {
+    if (this.#keeping === undefined) return;
+    clearTimeout(this.#keeping);
+    this.#keeping = undefined;
+    if (this.#box?.problem === "") this.host.keep("prompt", this.#box.text);
+  }
+
+  #adopt(): void {
+    if (this.#keeping !== undefined || this.#box?.element.contains(document.activeElement)) return;
+    this.#box?.put(this.host.option<string>("prompt") ?? "");
+  }
+}
+
+function button(name: string, words: string, about: string): HTMLButtonElement {
+  const made = make("button", name, words);
+  made.type = "button";
+  made.title = about;
+  return made;
+}
+
+function able(made: HTMLButtonElement, yes: boolean): void {
+  made.setAttribute("aria-disabled", String(!yes));
+}
+
+function option(value: string, words: string): HTMLOptionElement {
+  const made = make("option", "", words);
+  made.value = value;
+  return made;
+}
+
+function labelled(words: string, field: HTMLSelectElement): HTMLElement {
+  const label = make("label", "acs-compare-label", `${words} `);
+  field.id = freshId(words);
+  label.htmlFor = field.id;
+  label.append(field);
+  return label;
+}
+
+function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
+  const board = new Board(host, signal);
+  el.append(board.element);
+  let frame = 0;
+  let fresh = false;
+  const deaf = host.listen((other) => {
+    fresh ||= other;
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      board.update(fresh);
+      fresh = false;
+    });
+  });
+  signal.addEventListener("abort", () => {
+    deaf();
+    cancelAnimationFrame(frame);
+    board.element.remove();
+  });
+}
+
+export default () => widget(draw);

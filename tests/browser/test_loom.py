@@ -1,0 +1,304 @@
+"""The loom in JupyterLab, worked by the keyboard alone, in both themes; then with the small model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from acs_jupyter import Loom
+from acs_jupyter.loom_file import read
+from tests.browser.labkit import CHECKOUT, Notebook, shoot
+from tests.browser.test_cell import SCRIPT, setup
+from tests.support.servers import Running
+
+Open = Callable[..., Notebook]
+AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
+MORE = " and <b>more</b> & 🦊"
+PROMPT = f"{SCRIPT}tokens=12 alternatives=3\nOnce upon a time"
+CELLS = (
+    f"from acs_jupyter import Loom\nloom = Loom({PROMPT!r}, max_tokens=12)\nloom",
+    "import json; print(json.dumps([[n, loom.parent(n), loom.own_text(n), loom.marks(n)] for n in loom.nodes]))",
+    "print(json.dumps([loom.selected, loom.hoisted, str(loom.file)]))",
+    "loom.select(loom.frame().query('depth == 1'))",
+    "loom.show(height=300)",
+)
+
+
+def violations(page: Page) -> list[Any]:
+    found: list[Any] = page.evaluate(
+        """async () => {
+          const { violations } = await axe.run(document.querySelector(".acs-loom"), { resultTypes: ["violations"] });
+          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
+        }"""
+    )
+    return found
+
+
+class Desk:
+    """A loom on a page, and hands that know only keys."""
+
+    def __init__(self, nb: Notebook, page: Page, index: int = 1) -> None:
+        self.nb, self.page = nb, page
+        self.loom = nb.output(index).locator(".acs-loom")
+        self.rows = self.loom.get_by_role("treeitem")
+        self.cards = self.loom.locator(".acs-loom-children .acs-choice")
+
+    def keys(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def write(self, text: str, *end: str) -> None:
+        self.page.keyboard.type(text)
+        self.keys(*end)
+
+    @property
+    def current(self) -> Locator:
+        return self.loom.locator("[role=treeitem][aria-selected=true]")
+
+    def names(self) -> list[str]:
+        return [str(row.get_attribute("aria-label")) for row in self.rows.all()]
+
+    def settled(self, rows: int) -> None:
+        expect(self.rows).to_have_count(rows)
+        expect(self.loom.locator(".acs-loom-busy")).to_have_count(0)
+
+    def told(self, index: int) -> Any:
+        """What a cell prints; the focus stays in the loom."""
+        self.nb.run(index)
+        printed = json.loads(self.nb.printed(index))
+        self.current.focus()
+        return printed
+
+    def tree(self) -> Any:
+        return self.told(2)
+
+
+def it_grows(desk: Desk) -> None:
+    desk.rows.first.focus()
+    desk.keys("3")
+    desk.settled(4)
+    expect(desk.cards).to_have_count(3)
+    assert "unread" in desk.names()[1]
+    desk.keys("ArrowDown")
+    expect(desk.loom.locator(".acs-loom-here .acs-t")).to_have_count(12)
+    expect(desk.loom.locator(".acs-loom-unread[role=treeitem]")).to_have_count(2)
+    desk.keys("g")
+    desk.write("2")
+    temperature = desk.loom.locator(".acs-loom-grow").get_by_label("temperature", exact=True)
+    temperature.focus()
+    temperature.fill("")
+    desk.write("hot", "Enter")
+    assert "a number is needed" in desk.loom.locator(".acs-field-error:visible").inner_text()
+    desk.keys("Home", "Shift+End")
+    desk.write("0.5", "Enter")
+    desk.settled(6)
+    desk.keys("1")
+    desk.settled(7)
+    nodes = desk.tree()
+    assert nodes[1][3]["sampling"]["temperature"] == 0.5  # remembered, and used by the last growth
+    assert [node[1] for node in nodes[2:5]] == [nodes[1][0]] * 3
+
+
+def it_edits_splits_and_merges(desk: Desk) -> None:
+    before = desk.tree()
+    desk.keys("ArrowRight", "e")
+    desk.write(MORE, "Control+Enter")
+    desk.settled(8)
+    edited = f"{before[2][2]}{MORE}"
+    assert desk.tree()[3][2] == edited
+    assert desk.tree()[2] == [*before[2][:3], desk.tree()[2][3]]  # the original stays
+    desk.keys("s")
+    expect(desk.loom.locator(".acs-t:focus")).to_have_count(1)
+    desk.keys("ArrowRight", "s")
+    desk.settled(9)
+    desk.keys("u")
+    desk.settled(8)
+    desk.keys("r")
+    desk.settled(9)
+    head, tail = desk.tree()[3:5]
+    assert (tail[1], head[2] + tail[2]) == (head[0], edited)
+    desk.keys("ArrowRight", "m")
+    desk.settled(8)
+    assert desk.tree()[3][2] == edited
+    desk.keys("Delete")
+    desk.settled(7)
+    desk.keys("Control+z")
+    desk.settled(8)
+    desk.keys("w")
+    desk.write("another root", "Control+Enter")
+    desk.settled(9)
+    assert desk.current.get_attribute("aria-label") == "another root"
+    desk.keys("u")
+    desk.settled(8)
+
+
+def it_searches_and_marks(desk: Desk) -> None:
+    count = desk.loom.locator(".acs-loom-count")
+    desk.keys("Home", "/")
+    desk.write(MORE[-1])
+    expect(count).to_have_text("1 found; Enter goes through them")
+    desk.keys("Enter")
+    expect(desk.current).to_have_class(re.compile("acs-loom-found"))
+    desk.keys("Tab", "ArrowDown", "Shift+Tab", "Home", "Shift+End")
+    desk.write("depth == 1 and finish")
+    expect(count).to_have_text("3 found; Enter goes through them")
+    desk.write(" ==")
+    expect(count).to_have_text(re.compile("ends where a value should stand"))
+    shoot(desk.page, "loom-search")
+    desk.keys("Escape", "Home", "ArrowDown")
+    desk.keys("b", "t")
+    desk.write("good odd", "Enter")
+    desk.keys("n")
+    desk.write("look here", "Control+Enter")
+    desk.keys("+", "+", "+", "-")
+    expect(desk.current).to_have_attribute(
+        "aria-label", re.compile("bookmarked, tagged good, odd, has a note, rated 2/5")
+    )
+    marks = desk.tree()[1][3]
+    assert (marks["tags"], marks["note"], marks["bookmark"]) == (["good", "odd"], "look here", True)
+
+
+def it_moves_folds_and_hoists(desk: Desk) -> None:
+    first = desk.tree()[1][0]
+    desk.keys("J")
+    expect(desk.current).to_have_attribute("aria-posinset", "2")
+    desk.keys("x", "ArrowUp", "v")
+    expect(desk.current).to_have_attribute("aria-level", "2")
+    assert {node[0]: node[1] for node in desk.tree()}[first] == desk.tree()[1][0]
+    desk.keys("u", "u")
+    expect(desk.rows.nth(1)).to_have_attribute("data-node", first)
+    desk.rows.nth(1).focus()
+    desk.keys("Home", "ArrowDown", "f")
+    expect(desk.rows).to_have_count(4)
+    assert desk.current.get_attribute("aria-expanded") == "false"
+    desk.keys("ArrowRight")
+    expect(desk.rows).to_have_count(8)
+    desk.keys("o")
+    expect(desk.rows).to_have_count(5)
+    assert desk.told(3)[1] == first
+    desk.keys("ArrowLeft")  # nothing above it is shown
+    desk.keys("O")
+    expect(desk.rows).to_have_count(8)
+
+
+def python_and_the_window_share_a_selection(desk: Desk) -> None:
+    desk.keys("Home", "ArrowDown", " ", "ArrowDown", " ")
+    expect(desk.loom.locator(".acs-loom-lit")).to_have_count(2)
+    assert desk.told(3)[0] == [node[0] for node in desk.tree()[1:3]]
+    desk.nb.run(4)
+    expect(desk.loom.locator(".acs-loom-lit[aria-level='2']")).to_have_count(3)
+    desk.rows.nth(2).focus()
+    desk.keys("{")
+    expect(desk.current).to_have_attribute("aria-level", "2")
+
+
+def an_alternative_is_a_branch(desk: Desk) -> None:
+    desk.keys("Home", "ArrowDown", "Enter", "ArrowRight", "Enter", "Tab")
+    chosen = desk.page.evaluate("document.activeElement.textContent")
+    desk.keys("Enter")
+    desk.settled(9)
+    expect(desk.current).to_have_attribute("aria-posinset", "4")
+    (branch,) = [node for node in desk.tree() if node[1] == desk.tree()[0][0]][3:]
+    assert f" {chosen.strip('“”').strip('·')}" in branch[2]
+
+
+def it_is_kept_and_two_windows_show_it(desk: Desk, root: Path) -> None:
+    desk.keys("Control+s", "Home", "Shift+End")
+    desk.write("day.loom", "Enter")
+    expect(desk.loom.locator(".acs-loom-file")).to_have_text(re.compile("^day.loom$"))
+    desk.nb.run(5)
+    other = Desk(desk.nb, desk.page, 5)
+    other.settled(9)
+    other.rows.first.focus()
+    other.keys("2")
+    other.settled(11)
+    desk.settled(11)
+    desk.rows.first.focus()
+    kept = Loom(read(root / "day.loom"))
+    assert [[node, kept.parent(node), kept.own_text(node)] for node in kept.nodes] == [
+        node[:3] for node in desk.tree()
+    ]
+
+
+def no_key_has_left(desk: Desk) -> None:
+    desk.keys("?")
+    shoot(desk.page, "loom-keys")
+    desk.keys("Escape", "d", "d", "a", "y", "Alt+b")
+    lab = "window.jupyterapp.shell.currentWidget.content"
+    assert desk.page.evaluate(f"[{lab}.widgets.length, {lab}.mode]") == [len(CELLS) + 1, "command"]
+
+
+def it_reads_without_a_kernel(desk: Desk) -> None:
+    nb = desk.nb
+    desk.page.wait_for_timeout(1500)  # the copy is written a moment after the last change
+    nb.save()
+    nb.open(reset=False)
+    desk.settled(11)
+    nb.end_kernels()
+    desk.page.goto("about:blank")
+    nb.open(kernel=False)
+    copy = nb.output(1).locator(".acs-static")
+    copy.wait_for()
+    assert copy.locator("script, b b").count() == 0
+    assert MORE.strip() in copy.evaluate("e => e.textContent")
+    shoot(desk.page, "loom-static")
+
+
+def test_a_day_at_the_loom(notebook: Open, page: Page, root: Path, scripted_server: Running) -> None:
+    nb = notebook(setup(scripted_server), *CELLS)
+    nb.run(0)
+    nb.run(1)
+    page.evaluate(AXE.read_text())
+    desk = Desk(nb, page)
+    desk.settled(1)
+    it_grows(desk)
+    assert violations(page) == []
+    it_edits_splits_and_merges(desk)
+    it_searches_and_marks(desk)
+    shoot(page, "loom-light")
+    it_moves_folds_and_hoists(desk)
+    python_and_the_window_share_a_selection(desk)
+    an_alternative_is_a_branch(desk)
+    dark = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)"
+    page.evaluate(dark, "JupyterLab Dark")
+    page.wait_for_timeout(500)
+    assert violations(page) == []
+    shoot(page, "loom-dark")
+    page.evaluate(dark, "JupyterLab Light")
+    page.wait_for_timeout(500)  # its style sheet comes
+    it_is_kept_and_two_windows_show_it(desk, root)
+    no_key_has_left(desk)
+    it_reads_without_a_kernel(desk)
+
+
+def test_with_the_small_model(notebook: Open, page: Page, smollm_server: Running) -> None:
+    prompt = "Once upon a time"
+    nb = notebook(
+        setup(smollm_server),
+        f"from acs_jupyter import Loom\nloom = Loom({prompt!r}, max_tokens=16, seed=3)\nloom",
+        CELLS[1],
+    )
+    nb.run(0)
+    nb.run(1)
+    desk = Desk(nb, page)
+    desk.settled(1)
+    desk.rows.first.focus()
+    desk.keys("4")
+    desk.settled(5)
+    desk.keys("ArrowRight", "2")
+    desk.settled(7)
+    desk.keys("ArrowRight", "s", "ArrowLeft", "s")
+    desk.settled(8)
+    desk.keys("ArrowRight", "m")
+    desk.settled(7)
+    desk.keys("u", "u")
+    desk.settled(7)
+    nodes = desk.tree()
+    assert all(text for _, _, text, _ in nodes)
+    assert len({text for _, _, text, _ in nodes}) == 7
+    shoot(page, "loom-small-model")

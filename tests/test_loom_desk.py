@@ -1,0 +1,229 @@
+"""A loom's windows without a browser: what their intents lead to, what is shared, what stays in the notebook."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from acs_jupyter import Client, Loom, Session
+from acs_jupyter import events as ev
+from acs_jupyter.errors import InvalidRequest
+from acs_jupyter.loom_desk import desk_of
+from acs_jupyter.record import KEY, unpack_run
+from acs_jupyter.widgets.loom import LoomWindow
+from acs_jupyter.widgets.loom_static import bundle
+from acs_jupyter.widgets.snapshot import most_saved
+from acs_jupyter.widgets.tinted import on_file
+from tests.support.servers import Running
+
+SIX = "#scripted tokens=6 alternatives=3\nOnce"
+
+
+class Hands:
+    """A window whose words to the browser are kept."""
+
+    def __init__(self, loom: Loom) -> None:
+        self.loom = loom
+        self.said: list[dict[str, Any]] = []
+        self.window: LoomWindow = desk_of(loom).window({}, 400)
+        self.window.send = lambda content, buffers=None: self.said.append(content)  # type: ignore[method-assign]
+
+    def ask(self, kind: str, **fields: Any) -> None:
+        self.window._received(self.window, {"type": kind, **fields}, [])
+
+    def words(self, kind: str) -> list[Any]:
+        return [message["loom"][kind] for message in self.said if kind in message.get("loom", {})]
+
+    def refusals(self) -> list[str]:
+        return [message["told"] for message in self.said if message.get("told")]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 15
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def quiet(loom: Loom) -> bool:
+    return all(run.outcome != "open" for run in list(loom.session.runs.values()))
+
+
+@pytest.fixture
+def hands(scripted_server: Running) -> Iterator[Hands]:
+    with Client(scripted_server.base, scripted_server.key, meter=None) as client:
+        loom = Loom(SIX, client=client, max_tokens=6, seed=5)
+        yield Hands(loom)
+        desk = desk_of(loom)
+        if desk._own is not None:
+            desk._own[1].close()
+
+
+def test_a_window_grows_and_undoes(hands: Hands) -> None:
+    loom = hands.loom
+    (root,) = loom.roots
+    hands.ask("Grow", node=root, n=3, fields={"temperature": "0.25"})
+    until(lambda: len(loom.children(root)) == 3 and quiet(loom))
+    request = loom.session.runs[loom.node(loom.children(root)[0]).run].request
+    assert (request["temperature"], request["n"], request["max_tokens"], request["seed"]) == (0.25, 3, 6, 5)
+    assert loom.marks(root)["sampling"]["temperature"] == 0.25
+    hands.ask("Undo")
+    assert (loom.children(root), hands.words("said")) == ([], ["Undid: grow."])
+    hands.ask("Redo")
+    first, *_ = loom.children(root)
+    hands.ask("Fork", node=first, token=2, text=next(iter(loom.node(first).top[2] or {})))
+    until(lambda: len(loom.children(root)) == 4 and quiet(loom))
+    branch = loom.children(root)[-1]
+    assert hands.words("look")[-1] == branch
+    hands.ask("Undo")
+    assert len(loom.children(root)) == 3  # a branch is a step too
+
+
+def test_an_alternative_in_a_split_text_is_a_branch(hands: Hands) -> None:
+    loom = hands.loom
+    first, *_ = loom.grow(loom.roots[0], 1)
+    head = loom.split(first, token=4)
+    other = next(text for text in loom.node(head).top[2] or {} if text != loom.node(head).tokens[2])
+    hands.ask("Fork", node=head, token=2, text=other)
+    until(lambda: len(loom.nodes) == 5 and quiet(loom))
+    made = hands.words("look")[0]
+    assert loom.own_text(made) == "".join(loom.node(head).tokens[:2]) + other
+    assert len(loom.children(made)) == 1
+
+
+def test_each_intent_is_done_and_each_refusal_one_line(hands: Hands) -> None:
+    loom = hands.loom
+    (root,) = loom.roots
+    hands.ask("Write", text=" one two", parent=root)
+    (child,) = loom.children(root)
+    hands.ask("Write", text=" three", beside=child)
+    hands.ask("Write", text="other")
+    hands.ask("Rewrite", node=child, text=" one")
+    hands.ask("Split", node=child, at=4)
+    hands.ask("Shift", node=loom.children(root)[0], by=1)
+    hands.ask("Move", node=loom.children(root)[-1], parent=loom.roots[1])
+    hands.ask("Mark", node=root, tags=["a"], note="n", bookmark=True, rating=3)
+    hands.ask("Fold", node=root, folded=True)
+    hands.ask("Hoist", node=root)
+    hands.ask("Visit", node=child)
+    assert "was deleted" in hands.refusals().pop()
+    assert loom.marks(root) == {"tags": ["a"], "note": "n", "bookmark": True, "rating": 3, "folded": True}
+    assert (loom.hoisted, len(loom.roots)) == (root, 2)
+    assert [loom.own_text(node) for node in loom.below(loom.roots[1])] == ["other", " three"]
+    assert sorted(loom.own_text(node) for node in loom.below(root)[1:]) == [" one", " one", " two"]
+    before = len(loom.session)
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("Merge", {"node": root}),
+        ("Grow", {"node": "nobody"}),
+        ("Grow", {"node": root, "fields": {"temperature": "hot"}}),
+        ("Delete", {"nodes": ["nobody"]}),
+        ("Store", {"path": "/nowhere/at/all.loom"}),
+    ]
+    for kind, fields in refused:
+        told = len(hands.refusals())
+        hands.ask(kind, **fields)
+        assert len(hands.refusals()) == told + 1
+        assert "\n" not in hands.refusals()[-1]
+    for wrong in ({"n": 17}, {"n": 0}, {"n": True}, {"more": 1}):
+        hands.ask("Grow", node=root, **wrong)  # what is no intent is nothing
+    assert len(loom.session) == before
+
+
+def test_search_answers_with_nodes_or_a_line(hands: Hands) -> None:
+    loom = hands.loom
+    loom.new_child(loom.roots[0], " needle")
+    hands.ask("Search", text="NEEDLE")
+    hands.ask("Search", text="depth == 1", predicate=True)
+    hands.ask("Search", text="__import__('os')", predicate=True)
+    text, predicate, refused = hands.words("found")
+    assert text["nodes"] == predicate["nodes"] == loom.nodes[1:]
+    assert (refused["nodes"], "refused" in refused) == ([], True)
+
+
+def test_windows_and_code_share_a_selection(hands: Hands) -> None:
+    loom = hands.loom
+    child = loom.new_child(loom.roots[0], " x")
+    other = desk_of(loom).window({}, 400)
+    assert loom.selected == []
+    hands.ask("Visit", node=child)
+    assert loom.selected == [child]
+    hands.ask("Light", nodes=[loom.roots[0]])
+    assert (loom.selected, other.lit) == (loom.roots, loom.roots)
+    loom.select(loom.frame().query("depth == 1"))
+    assert hands.window.lit == other.lit == [child]
+    with pytest.raises(InvalidRequest, match="no node 'nobody'"):
+        loom.select("nobody")
+    loom.select()
+    assert loom.selected == [child]
+
+
+def test_a_loom_to_look_at_is_not_changed() -> None:
+    loom = Loom("x")
+    loom.read_only = True
+    hands = Hands(loom)
+    before = len(loom.session)
+    hands.ask("Visit", node=loom.roots[0])
+    hands.ask("Grow", node=loom.roots[0])
+    hands.ask("Write", text="y")
+    assert (len(loom.session), loom.selected, len(hands.refusals())) == (before, loom.roots, 2)
+    assert hands.window.frozen
+
+
+def grown(nodes: int, tokens: int) -> Session:
+    """A tree of generated nodes, three children each."""
+    session = Session(clock=lambda: 1.0)
+    session.apply([ev.RunOpened("p", {"prompt": "Once"}), ev.NodeOpened("root", "p", text="Once <b>\n")])
+    session.apply([ev.RunClosed("p", "done")])
+    ids = ["root"]
+    for i in range(nodes):
+        run, parent = f"r{i}", ids[i // 3]
+        words = tuple(f" w{(i + k) % 97}" for k in range(tokens))
+        tops = tuple({word: -0.7, " other": -1.2, " third": -3.0} for word in words)
+        session.apply([ev.RunOpened(run, {"model": "m"}), ev.NodeOpened(f"n{i}", run, parent, 0)])
+        session.apply([ev.TokensArrived(f"n{i}", "".join(words), words, (-0.7,) * tokens, tops)])
+        session.apply([ev.Finished(f"n{i}", "length"), ev.RunClosed(run, "done")])
+        ids.append(f"n{i}")
+    return session
+
+
+@pytest.mark.parametrize(("nodes", "tokens"), [(12, 30), (60, 100)])
+def test_what_stays_in_the_notebook_keeps_to_its_bound(nodes: int, tokens: int) -> None:
+    session = grown(nodes, tokens)
+    content, metadata = bundle(session)
+    saved = sum(map(on_file, content.values())) + len(json.dumps(metadata))
+    assert saved <= most_saved(nodes * tokens)
+    assert "<script" not in content["text/html"]
+    assert "&lt;b&gt;" in content["text/html"]
+    assert content["text/html"].count("<details") == content["text/html"].count("</details>")
+    assert len(metadata[KEY]) == nodes
+    assert unpack_run(metadata[KEY][-1]).text == session.nodes[f"n{nodes - 1}"].text
+
+
+def test_a_large_tree_leaves_a_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acs_jupyter.widgets.loom_static.LARGEST", 4000)
+    monkeypatch.setattr("acs_jupyter.widgets.loom_static.MOST_RECORDS", 20)
+    content, metadata = bundle(grown(60, 20))
+    shown = content["text/html"].count("<pre")
+    assert f"{61 - shown} nodes are not in this copy" in content["text/html"]
+    assert 4 < shown < 61
+    assert metadata == {}
+
+
+def test_the_copy_of_a_deep_tree_is_no_deeper_than_browsers_are() -> None:
+    loom = Loom("x")
+    node = loom.roots[0]
+    for _ in range(400):
+        loom.new_child(node, " side")
+        node = loom.new_child(node, " down")
+    content, _ = bundle(loom.session)
+    depth = most = 0
+    for tag in content["text/html"].split("<"):
+        depth += tag.startswith("details") - tag.startswith("/details")
+        most = max(most, depth)
+    assert (depth, most) == (0, 31)
+    assert content["text/html"].count(" down</pre>") == 400
+    assert content["text/plain"].endswith(" down")

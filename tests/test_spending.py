@@ -1,0 +1,154 @@
+"""What is counted where the server has not said it: never less than it bills, and flagged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acs_jupyter import Client, errors, rollout
+from acs_jupyter.checks import build_request
+from acs_jupyter.exchange import Exchange
+from acs_jupyter.ledger import ledger, report
+from tests.support.player import CLOSE, DONE, Player, Step, frames, head, stream, whole
+
+KEY = "acs-bm-0123abcd-do-not-show-me-anywhere"
+NO_LIST = {"/models": whole({"error": {"code": "not_found", "message": "none"}}, "404 Not Found")}
+
+
+def frame(text: str, finish: str | None = None, index: int = 0, usage: dict[str, int] | None = None) -> bytes:
+    choice = {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
+    said = {"id": "c", "model": "m", "choices": [choice], **({"usage": usage} if usage else {})}
+    return b"data: " + json.dumps(said).encode() + b"\n\n"
+
+
+def counted(prompt: int, completion: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def booked() -> list[tuple[int, int, str]]:
+    return [(e["prompt_tokens"], e["completion_tokens"], e["source"]) for e in report.entries(ledger())]
+
+
+@pytest.mark.parametrize(
+    ("answer", "fields", "expected"),
+    [
+        ([CLOSE], {}, (3, 40, "estimate")),  # nothing came: it may all have been made
+        ([head(length=999), b'{"choices": [{"te', CLOSE], {"stream": False}, (3, 40, "estimate")),
+        (stream(frame("yes"), end=False), {}, (3, 40, "estimate")),
+        (stream(frame("yes", "length"), DONE), {}, (3, 4, "estimate")),  # a byte a token, and its end
+        (stream(frame("\u00e9", "stop"), DONE), {"stop": "---"}, (3, 6, "estimate")),
+        (stream(frame("yes", "length"), end=False), {"n": 2}, (3, 44, "estimate")),
+        (stream(frame("yes", usage=counted(2, 5)), end=False), {}, (2, 5, "continuous")),
+        (stream(frame("yes", usage=counted(2, 5)), end=False), {"n": 3}, (2, 85, "estimate")),
+        (stream(frame("x" * 99, "length"), DONE), {}, (3, 40, "estimate")),
+    ],
+    ids=[
+        "nothing",
+        "half a body",
+        "a stream",
+        "whole",
+        "a stop",
+        "one of two",
+        "counts",
+        "one count of three",
+        "long",
+    ],
+)
+def test_a_request_without_usage_is_counted_at_the_most_it_can_be(
+    answer: list[Step], fields: dict[str, Any], expected: tuple[int, int, str]
+) -> None:
+    with Player([answer]) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        try:
+            client.complete("Hi", max_tokens=40, **fields)
+        except errors.AcsError as error:
+            shown = error.completion.usage
+            assert shown.completion_tokens <= 43 * fields.get("n", 1)
+    assert booked() == [expected]
+
+
+def test_a_prompt_of_a_batch_that_nobody_counted_is_bounded() -> None:
+    answer = stream(frame("yes", usage=counted(2, 5)), end=False)
+    with (
+        Player([answer]) as server,
+        Client(server.base, KEY, model="m", retries=0) as client,
+        pytest.raises(errors.Interrupted),
+    ):
+        client.complete(["Hi", "a long one"], max_tokens=40)
+    assert booked() == [(2 + 11, 45, "estimate")]
+
+
+def test_what_was_counted_before_an_error_is_paid_and_not_sent_again() -> None:
+    """A blank token is a token: the engine has begun, so nothing is tried again and nothing is forgotten."""
+    error = b'data: {"error": {"code": "server_restarting", "message": "r", "retryable": true}}\n\n'
+    broken = stream(frame("", usage=counted(5, 3)), error, end=False)
+    with Player([broken, stream(*frames(["a"]), DONE)]) as server:
+        with Client(server.base, KEY, model="m", retries=2) as client, pytest.raises(errors.AcsError):
+            client.complete("Hi", max_tokens=40)
+        assert len(server.requests) == 1
+    assert booked() == [(5, 3, "continuous")]
+
+
+def test_a_limit_cannot_be_passed_by_answers_that_break_off() -> None:
+    """The server bills everything it could have made; the limit holds all the same."""
+    billed = 0
+    cut = [head(length=9999), b'{"choices": [{"text": "a', CLOSE]
+    with Player([cut]) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        ledger().set_month_limit(client.meter.key, 2000)
+        for _ in range(60):
+            try:
+                client.complete("Hi", max_tokens=200, stream=False)
+            except errors.BudgetRefused:
+                break
+            except errors.AcsError:
+                billed += 3 + 200
+    assert len(server.requests) == 9
+    assert billed <= 2000
+
+
+def test_a_rollouts_budget_cannot_be_passed_by_answers_that_break_off(tmp_path: Any) -> None:
+    cut = [head(length=9999), b'{"choices": [{"text": "a', CLOSE]
+    with Player([cut], NO_LIST) as server, Client(server.base, KEY, model="m") as client:
+        made = rollout(
+            [f"prompt {i:02}" for i in range(30)], into=tmp_path / "r.db", client=client, max_tokens=100,
+            prompt_logprobs=0, budget=1000, progress=False, in_flight=2, retries=0, burst=1000,
+        )  # fmt: skip
+        assert made.outcome == "budget"
+        assert len(server.requests) * 110 <= 1000 < (len(server.requests) + 1) * 110
+    assert made.stats.tokens == len(server.requests) * 110
+    assert (
+        sum(e["prompt_tokens"] + e["completion_tokens"] for e in report.entries(ledger()))
+        == made.stats.tokens
+    )
+
+
+tokens = st.lists(st.sampled_from(["a", " the", "\u00e9", "", "\U0001f600", "long word"]), max_size=8)
+
+
+@given(st.lists(tokens, min_size=1, max_size=3), st.booleans(), st.booleans(), st.integers(0, 30))
+def test_no_bound_is_below_the_bill(choices: list[list[str]], usage: bool, ends: bool, lost: int) -> None:
+    """Whatever comes of a stream, the bound is at least the tokens that came and those lost on the way."""
+    most = max(map(len, choices)) + lost
+    fields = {"model": "m", "max_tokens": max(1, most), "n": len(choices), "stream": True}
+    exchange = Exchange(build_request({"prompt": "Hi there", **fields}))
+    exchange.open()
+    exchange.begin()
+    exchange.head(200, {"content-type": "text/event-stream"})
+    made = 0
+    for index, texts in enumerate(choices):
+        for place, text in enumerate(texts):
+            finish = "length" if ends and place == len(texts) - 1 else None
+            told = counted(4, place + 1) if usage else None
+            exchange.feed(frame(text, finish, index, told))
+            made += bool(text) or usage
+    exchange.lost("cut")
+    spent = exchange.most_spent
+    assert spent is not None
+    assert spent.completion_tokens >= made
+    assert spent.prompt_tokens >= 4 or not usage
+    if not usage and not ends:
+        assert spent.completion_tokens == len(choices) * max(1, most)
+    assert (spent.source == "estimate") or usage
