@@ -26,10 +26,10 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const line = make("span", "");
   const giveUp = make("button", "acs-quiet acs-act", "Stop");
   told.setAttribute("role", "status");
-  told.hidden = giveUp.hidden = true;
+  told.hidden = true;
   giveUp.type = "button";
   giveUp.addEventListener("click", () => host.giveUp());
-  told.append(line, " ", giveUp);
+  told.append(line, " ");
   root.append(told, tip.element);
   el.append(root);
 
@@ -139,7 +139,8 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     for (const view of views.values()) view.settle();
     for (const run of drafts.settle(host.state, host.refused)) familyOf(run)?.focus(run);
     drafts.place((node) => views.get(host.state.nodes[node]?.run ?? "")?.sectionOf(node));
-    giveUp.hidden = host.asking === "";
+    if (host.asking === "") giveUp.remove();
+    else if (!giveUp.isConnected) told.append(giveUp);
     if (line.textContent !== host.told) {
       say(line, host.told);
       told.hidden = line.hidden;
