@@ -66,6 +66,7 @@ class Reader:
         self._served = False
         self._scored: set[str] = set()
         self._by_choice: dict[int, int] = {}
+        self._behind: set[int] = set()
         self._by_prompt: dict[int, int] = {}
         self._prompt_total = 0
         self._completion_total = 0
@@ -83,6 +84,7 @@ class Reader:
         if usage is None or not (
             0 <= usage.prompt_tokens <= MOST_TOKENS and 0 <= usage.completion_tokens <= MOST_TOKENS
         ):
+            self._behind.update(choice.index for choice in choices)
             return
         # A chunk of one choice counts for that choice; anything else for the whole answer.
         self.usage = (
@@ -109,10 +111,23 @@ class Reader:
         return self.started or self.usage is not None
 
     @property
-    def untold(self) -> tuple[list[int], list[int]]:
-        """The places of prompts, and of choices, of which no running count has come."""
-        prompts = [place for place in range(len(self._prompts)) if place not in self._by_prompt]
-        return prompts, [index for index in range(len(self._nodes)) if index not in self._by_choice]
+    def untold(self) -> list[int]:
+        """The places of prompts of which no running count has come."""
+        return [place for place in range(len(self._prompts)) if place not in self._by_prompt]
+
+    @property
+    def prompt_told(self) -> int:
+        """Tokens of the prompts of which a running count has come."""
+        return self._prompt_total
+
+    @property
+    def running(self) -> tuple[int, int, int]:
+        """What the running counts are worth: tokens of the choices whose count came with their end, the number of
+        those that ended with a count that is behind, or none, and the last counts of these."""
+        ended = [index for index in range(len(self._nodes)) if index not in self.unfinished]
+        behind = [index for index in ended if index in self._behind or index not in self._by_choice]
+        late = sum(self._by_choice.get(index, 0) for index in behind)
+        return sum(self._by_choice.get(index, 0) for index in ended) - late, len(behind), late
 
     def counted(self, prompt: int) -> tuple[int, int]:
         """What the running counts say of one prompt: its tokens, and those of its choices so far."""
@@ -156,6 +171,7 @@ class Reader:
         completion = usage.completion_tokens
         self._completion_total += completion - self._by_choice.get(index, 0)
         self._by_choice[index] = completion
+        self._behind.discard(index)
         prompt, tokens = index // self._fan_out, usage.prompt_tokens
         if self._by_prompt.get(prompt) != tokens:
             self._prompt_total += tokens - self._by_prompt.get(prompt, 0)

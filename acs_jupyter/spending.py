@@ -21,36 +21,38 @@ def likely(request: CompletionRequest, reader: Reader) -> Spent:
 def most(request: CompletionRequest, reader: Reader) -> Spent | None:
     """The most a run can have cost; ``None`` when nothing was spent. What is not known is flagged as an estimate.
 
-    Final usage is the server's bill. Running usage is as far as it goes: of prompts and choices it has not told about
-    yet, the worst case is taken. Without any, text is bounded by its bytes (as prompts are) where a choice has
-    finished, and by ``max_tokens`` where it has not.
+    Final usage is the server's bill. Running usage is exact for a choice whose end it came with. For one that was cut
+    it is the least: the engine runs ahead of what arrives, so ``max_tokens`` is counted, as it is where there is no
+    count. A choice that ended without a count, or with an old one, is bounded by its bytes (as prompts are).
     """
     spent = reader.usage
     if spent is None or spent.source == "usage":
         return spent
     worst = worst_case(request)
-    if spent.source == "continuous":
-        prompts, choices = reader.untold
-        if not prompts and not choices:
-            return spent
-        ahead = worst_case(request, prompts)
-        made = spent.completion_tokens + len(choices) * _each(request, worst.completion)
-        return Spent(
-            reader.run,
-            spent.prompt_tokens + ahead.prompt,
-            max(spent.completion_tokens, min(made, worst.completion)),
-            "estimate",
-        )
-    return Spent(reader.run, worst.prompt, _text_at_most(request, reader, worst.completion), "estimate")
+    each = _each(request, worst.completion)
+    if spent.source != "continuous":
+        ended = request.choice_count - len(reader.unfinished)
+        made = _ended_at_most(request, reader, ended, each) + len(reader.unfinished) * each
+        return Spent(reader.run, worst.prompt, min(worst.completion, made), "estimate")
+    known, behind, late = reader.running
+    untold = reader.untold
+    if not (untold or behind or reader.unfinished):
+        return spent
+    made = known + len(reader.unfinished) * each
+    made += min(behind * each, late + _ended_at_most(request, reader, behind, each))
+    ahead = worst_case(request, untold).prompt
+    return Spent(
+        reader.run,
+        max(spent.prompt_tokens, reader.prompt_told + ahead),
+        max(spent.completion_tokens, min(made, worst.completion)),
+        "estimate",
+    )
 
 
-def _text_at_most(request: CompletionRequest, reader: Reader, worst: int) -> int:
-    each = _each(request, worst)
-    finished = request.choice_count - len(reader.unfinished)
-    # One more a choice for the token that ends it, and what was made of a stop text is cut off.
-    ends = finished * (1 + _longest_stop(request))
-    told = min(finished * each, max(reader.seen, reader.bytes) + ends)
-    return min(worst, told + len(reader.unfinished) * each)
+def _ended_at_most(request: CompletionRequest, reader: Reader, ended: int, each: int) -> int:
+    """The most tokens of choices that ended: their bytes, one more for each end, and what a stop text cut off."""
+    ends = ended * (1 + _longest_stop(request))
+    return min(ended * each, max(reader.seen, reader.bytes) + ends)
 
 
 def _each(request: CompletionRequest, worst: int) -> int:

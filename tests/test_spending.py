@@ -13,7 +13,11 @@ from acs_jupyter import Client, errors, rollout
 from acs_jupyter.checks import build_request
 from acs_jupyter.exchange import Exchange
 from acs_jupyter.ledger import ledger, report
+from acs_jupyter.local.ledger import read_log
+from tests.conftest import UNHURRIED
+from tests.support.desks import until
 from tests.support.player import CLOSE, DONE, Player, Step, frames, head, stream, whole
+from tests.support.servers import serving
 
 KEY = "acs-bm-0123abcd-do-not-show-me-anywhere"
 NO_LIST = {"/models": whole({"error": {"code": "not_found", "message": "none"}}, "404 Not Found")}
@@ -42,8 +46,12 @@ def booked() -> list[tuple[int, int, str]]:
         (stream(frame("yes", "length"), DONE), {}, (3, 4, "estimate")),  # a byte a token, and its end
         (stream(frame("\u00e9", "stop"), DONE), {"stop": "---"}, (3, 6, "estimate")),
         (stream(frame("yes", "length"), end=False), {"n": 2}, (3, 44, "estimate")),
-        (stream(frame("yes", usage=counted(2, 5)), end=False), {}, (2, 5, "continuous")),
-        (stream(frame("yes", usage=counted(2, 5)), end=False), {"n": 3}, (2, 85, "estimate")),
+        (stream(frame("yes", usage=counted(2, 5)), end=False), {}, (2, 40, "estimate")),
+        (stream(frame("yes", usage=counted(2, 40)), end=False), {}, (2, 40, "estimate")),
+        (stream(frame("yes", usage=counted(2, 5)), end=False), {"n": 3}, (2, 120, "estimate")),
+        (stream(frame("yes", "stop", usage=counted(2, 5)), end=False), {}, (2, 5, "continuous")),
+        (stream(frame("yes", "stop", usage=counted(2, 5)), end=False), {"n": 2}, (2, 45, "estimate")),
+        (stream(frame("a", usage=counted(2, 1)), frame("bc", "stop"), DONE), {}, (2, 5, "estimate")),
         (stream(frame("x" * 99, "length"), DONE), {}, (3, 40, "estimate")),
     ],
     ids=[
@@ -53,8 +61,12 @@ def booked() -> list[tuple[int, int, str]]:
         "whole",
         "a stop",
         "one of two",
-        "counts",
+        "a running count",
+        "all there can be",
         "one count of three",
+        "ended with its count",
+        "one of two ended with its count",
+        "an old count",
         "long",
     ],
 )
@@ -78,7 +90,7 @@ def test_a_prompt_of_a_batch_that_nobody_counted_is_bounded() -> None:
         pytest.raises(errors.Interrupted),
     ):
         client.complete(["Hi", "a long one"], max_tokens=40)
-    assert booked() == [(2 + 11, 45, "estimate")]
+    assert booked() == [(2 + 11, 80, "estimate")]
 
 
 def test_what_was_counted_before_an_error_is_paid_and_not_sent_again() -> None:
@@ -89,7 +101,7 @@ def test_what_was_counted_before_an_error_is_paid_and_not_sent_again() -> None:
         with Client(server.base, KEY, model="m", retries=2) as client, pytest.raises(errors.AcsError):
             client.complete("Hi", max_tokens=40)
         assert len(server.requests) == 1
-    assert booked() == [(5, 3, "continuous")]
+    assert booked() == [(5, 40, "estimate")]
 
 
 def test_a_limit_cannot_be_passed_by_answers_that_break_off() -> None:
@@ -107,6 +119,30 @@ def test_a_limit_cannot_be_passed_by_answers_that_break_off() -> None:
                 billed += 3 + 200
     assert len(server.requests) == 9
     assert billed <= 2000
+
+
+def test_a_limit_cannot_be_passed_by_leaving_streams_early(tmp_path: Any) -> None:
+    """The server runs ahead of what was read; what it meters stays within what is counted here, and the limit."""
+    data = tmp_path / "server"
+    with (
+        serving("--scripted", *UNHURRIED, "--data", str(data)) as server,
+        Client(server.base, server.key, model="scripted", retries=0) as client,
+    ):
+        ledger().set_month_limit(client.meter.key, 3000)
+        for _ in range(60):
+            try:
+                for _token in client.stream("#scripted tokens=1000", max_tokens=1000):
+                    break
+            except errors.BudgetRefused:
+                break
+        else:
+            pytest.fail("the limit never stopped it")
+        left = len(booked())
+        until(lambda: len(read_log(data)) == left)
+        used = ledger().month(client.meter.key).used
+    billed = sum(row.prompt_tokens + row.completion_tokens for row in read_log(data))
+    assert billed <= used <= 3000
+    assert {source for *_, source in booked()} == {"estimate"}
 
 
 def test_a_rollouts_budget_cannot_be_passed_by_answers_that_break_off(tmp_path: Any) -> None:
@@ -151,4 +187,6 @@ def test_no_bound_is_below_the_bill(choices: list[list[str]], usage: bool, ends:
     assert spent.prompt_tokens >= 4 or not usage
     if not usage and not ends:
         assert spent.completion_tokens == len(choices) * max(1, most)
-    assert (spent.source == "estimate") or usage
+    assert spent.source == "estimate" or (usage and all(texts for texts in choices) and ends)
+    if not ends:
+        assert spent.completion_tokens == len(choices) * max(1, most)
