@@ -4,13 +4,18 @@ Owns that distinction. It must not know sockets or clients; it is told what happ
 
 A completion costs tokens each time it runs, so it may be sent again only when it certainly did not run. A connection
 that was used before can be closed by its server in the moment the next request is on its way. The server's machine
-then throws the request away and resets the connection: that is the sign. A connection that merely ends, without an
-answer, may have carried the request to somebody who read it.
+then throws the request away and resets the connection at once: that is the sign, as is a write that fails. A connection
+that is reset later, by whatever stands between, or merely ends without an answer, may have carried the request to
+somebody who read it.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
+
+AT_ONCE = 0.1
+"""Seconds after a request was sent in which a reset is its refusal: a way there and back, and no time for work."""
 
 
 class Sending:
@@ -18,20 +23,28 @@ class Sending:
 
     def __init__(self) -> None:
         self.opened = self._refused = False
+        self._sent_at: float | None = None
 
     def saw(self, step: str, told: Any) -> None:
         """A step of the connection."""
         self.opened = self.opened or step.startswith("connection.")
-        if step.endswith("failed") and was_reset(told.get("exception")):
-            self._refused = True  # while it was sent; httpcore then still looks for an answer
+        if ".send_request" in step:
+            self._sent_at = time.monotonic()
+            if step.endswith("failed") and was_reset(told.get("exception")):
+                self._refused = True  # the rest of it went nowhere; httpcore then still looks for an answer
 
     async def saw_async(self, step: str, told: Any) -> None:
         """The same, for an asynchronous client."""
         self.saw(step, told)
 
     def never_read(self, problem: BaseException) -> bool:
-        """Whether a request without an answer was certainly read by nobody: reset, on a connection used before."""
-        return not self.opened and (self._refused or was_reset(problem))
+        """Whether a request without an answer was certainly read by nobody: refused, on a connection used before."""
+        return not self.opened and (self._refused or (was_reset(problem) and at_once(self._sent_at)))
+
+
+def at_once(sent_at: float | None) -> bool:
+    """Whether what was sent then (by the steady clock) has only just been sent."""
+    return sent_at is not None and time.monotonic() - sent_at < AT_ONCE
 
 
 def was_reset(problem: BaseException | None) -> bool:

@@ -24,6 +24,7 @@ from ..connection import Reached, reason_of
 from ..events import AnyEvent
 from ..exchange import Exchange
 from ..parting import MOMENT
+from ..resending import at_once
 from ..wire import Model
 from .answer import Body, BrokenAnswer, Head
 
@@ -48,6 +49,7 @@ class Line:
         self._body: Body | None = None
         self._first = b""
         self._heard = False
+        self._sent_at: float | None = None
         self.used = False
         """Whether it has carried an answer before."""
         self.idle_since = 0.0
@@ -64,6 +66,7 @@ class Line:
         self._writer.write(request)
         if len(request) > _READ:
             await self._writer.drain()
+        self._sent_at = time.monotonic()
 
     async def head(self) -> tuple[int, dict[str, str]]:
         """Status and headers (names in lower case)."""
@@ -99,9 +102,9 @@ class Line:
         """Whether it is certain that the request just sent was read by nobody: then it may be sent again.
 
         A server that closes a connection in the moment a request is on its way has its machine throw the request
-        away and say so (a reset). Without that sign, or after a single byte of an answer, it may have run.
+        away and say so (a reset). Without that sign, later, or after a single byte of an answer, it may have run.
         """
-        if self._heard:
+        if self._heard or not at_once(self._sent_at):
             return False
         if isinstance(problem, ConnectionResetError | BrokenPipeError):
             return True
