@@ -33,6 +33,7 @@ from .reader import Reader, Strainer
 from .retrying import wait_before_retry
 from .wire import Answer, CompletionRequest
 
+BILLED = "The request may have run and been billed; it was not sent again."
 KEPT_HEADERS = (wire.CLAMPED, wire.UPSTREAM_MODEL, wire.UPSTREAM_GPU)
 
 
@@ -205,7 +206,7 @@ class Exchange:
             else:
                 self.error = ConnectionFailed(
                     f"The connection broke before the answer ({reason}).",
-                    advice="The request may have run and been billed; it was not sent again.",
+                    advice=BILLED,
                     request_id=self.request_id,
                 )
         return self._fail()
@@ -375,8 +376,12 @@ class Exchange:
         )
         if self._status < 300 and error.status >= 500 and info.code not in CATALOGUE:
             self._may_have_run = True  # a refusal of the service has a code; what this is nobody can tell
-            error.hint = "The request may have run and been billed; it was not sent again."
+            error.hint = BILLED
         return error
 
     def _status_error(self, raw: bytes) -> ApiError:
-        return error_from_body(self._status, self._headers, raw, self._served_id, self._redact)
+        error = error_from_body(self._status, self._headers, raw, self._served_id, self._redact)
+        if not error.own and (self._status >= 500 or self._status == 408):
+            # A gateway's: what stands behind it may have worked all the while, and been paid.
+            self._may_have_run, error.retryable, error.hint = True, False, BILLED
+        return error

@@ -61,7 +61,7 @@ def make_error(
     number = _http_status(info.code)
     code = info.code if isinstance(info.code, str) and info.code and number is None else None
     cls = class_for(code, status or number or 0)
-    return cls(
+    error = cls(
         info.message or f"The server answered with {code or status or number or 'an error'}.",
         code=code,
         status=status or number,
@@ -69,6 +69,8 @@ def make_error(
         retry_after=_seconds(headers.get(wire.RETRY_AFTER)) if status else info.retry_after_seconds,
         retryable=_retryable(info, code, status, cls),
     )
+    error.own = code in CATALOGUE or info.retryable is not None
+    return error
 
 
 def _retryable(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import AcsError, ApiError, JobCancelled, JobExpired, JobInterrupted
 from .interrupts import uninterrupted
 from .job_terms import FAILED, WAITING
-from .wire import Answer, CompletionRequest, Job
+from .wire import Answer, CompletionRequest, Job, Usage
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -100,7 +100,7 @@ class Holds:
         if ledgered is not None:
             ledgered.note(ticket, request_id=request_id, headers=headers, error=None)
         usage = answer.usage
-        if usage is not None:
+        if usage is not None and usage.possible and (usage.completion_tokens or not _text_of(answer)):
             meter.settle(ticket, usage.prompt_tokens, usage.completion_tokens, "usage")
         else:
             meter.settle(ticket, *_at_most(answer, ticket), "estimate")
@@ -159,6 +159,10 @@ def _never_started(job: Job) -> bool:
     return job.started_at is None and "started_at" in job.fields
 
 
+def _text_of(answer: Answer) -> bool:
+    return any(choice.text for choice in answer.choices or ())
+
+
 def _at_most(answer: Answer, ticket: Any) -> tuple[int, int]:
     """The most that an answer without usage can have cost: no token is less than a byte, and one ends each choice."""
     choices = answer.choices or ()
@@ -175,6 +179,7 @@ def _usage(job: Job) -> tuple[int, int] | None:
     if not isinstance(said, dict):
         return None
     counts = said.get("prompt_tokens"), said.get("completion_tokens")
-    if all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
-        return counts  # type: ignore[return-value]
-    return None
+    if not all(isinstance(count, int) and not isinstance(count, bool) for count in counts):
+        return None
+    told = Usage(*counts)  # type: ignore[arg-type]
+    return (told.prompt_tokens, told.completion_tokens) if told.possible else None

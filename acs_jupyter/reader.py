@@ -22,8 +22,6 @@ from .failures import unchanged
 from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")
-MOST_TOKENS = 2**53
-"""No answer has more, nor fewer than none: a usage that says so is taken as not told."""
 
 
 class Strainer(Protocol):
@@ -54,6 +52,7 @@ class Reader:
     ) -> None:
         self.run = run
         self._redact = redact
+        self._request = request
         self._fan_out = request.fan_out
         self._prompts = parents or [f"{run}.p{i}" for i in range(request.prompt_count)]
         self._nodes = [node_of(run, index) for index in range(request.choice_count)]
@@ -67,6 +66,7 @@ class Reader:
         self._scored: set[str] = set()
         self._by_choice: dict[int, int] = {}
         self._behind: set[int] = set()
+        self._final = False
         self._by_prompt: dict[int, int] = {}
         self._prompt_total = 0
         self._completion_total = 0
@@ -82,27 +82,30 @@ class Reader:
             self._read_choice(choice, events)
         usage = answer.usage
         if usage is None or not (
-            0 <= usage.prompt_tokens <= MOST_TOKENS and 0 <= usage.completion_tokens <= MOST_TOKENS
+            usage.possible and ((usage.completion_tokens and usage.prompt_tokens) or self._believable(usage))
         ):
             self._behind.update(choice.index for choice in choices)
+            if self._final and choices:
+                self._reopen()
             return
-        # A chunk of one choice counts for that choice; anything else for the whole answer.
-        self.usage = (
-            self._running(choices[0].index, usage) if len(choices) == 1 else self._total(usage, "usage")
-        )
+        # A chunk of one choice counts for that choice; anything else for the whole answer, and is its bill at the end.
+        if len(choices) == 1:
+            self._final = False
+            self.usage = self._running(choices[0].index, usage)
+        else:
+            self._final = not self.unfinished
+            self._behind.update(choice.index for choice in choices)
+            self.usage = self._total(usage, "usage" if self._final else "continuous")
         events.append(self.usage)
 
     def read_body(self, answer: Answer, events: list[AnyEvent]) -> None:
         """Append the events of a whole JSON body; its usage is final."""
         usage, answer.usage = answer.usage, None
-        if usage is not None and all(
-            0 <= count <= MOST_TOKENS for count in (usage.prompt_tokens, usage.completion_tokens)
-        ):
-            self.usage = self._total(usage, "usage")  # known even if what follows cannot be read
         try:
             self.read(answer, events)
-        finally:
-            if self.usage is not None:
+        finally:  # known even if something cannot be read
+            if usage is not None and usage.possible and self._believable(usage):
+                self.usage = self._total(usage, "usage")
                 events.append(self.usage)
 
     @property
@@ -134,6 +137,17 @@ class Reader:
         first = prompt * self._fan_out
         made = sum(self._by_choice.get(index, 0) for index in range(first, first + self._fan_out))
         return self._by_prompt.get(prompt, 0), made
+
+    def _reopen(self) -> None:
+        """Something came behind the bill, which so was none."""
+        self._final = False
+        if self.usage is not None:
+            self.usage = Spent(self.run, self.usage.prompt_tokens, self.usage.completion_tokens, "continuous")
+
+    def _believable(self, usage: Usage) -> bool:
+        """Whether a total fits what came: text costs tokens, and so does a prompt that is not empty."""
+        made = usage.completion_tokens or not self.bytes or self._request.echo is True
+        return bool(made and (usage.prompt_tokens or not any(self._request.prompts)))
 
     def _read_choice(self, choice: Choice, events: list[AnyEvent]) -> None:
         if choice.index < 0:

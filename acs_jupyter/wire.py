@@ -152,12 +152,21 @@ INTEGER_FIELDS = frozenset({"max_tokens", "n", "top_k", "seed", "logprobs", "pro
 BOOLEAN_FIELDS = frozenset({"echo", "stream", "add_special_tokens"})
 
 
-class Usage(Struct, frozen=True, gc=False):
-    """Tokens counted by the engine."""
+MOST_TOKENS = 2**53
+"""No answer has more, nor fewer than none: a usage that says so is taken as not told."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+
+class Usage(Struct, frozen=True, gc=False):
+    """Tokens counted by the engine: told whole or not at all, so that half of one is never taken for a bill."""
+
+    prompt_tokens: int
+    completion_tokens: int
     total_tokens: int = 0
+
+    @property
+    def possible(self) -> bool:
+        """Whether there can be such counts."""
+        return 0 <= self.prompt_tokens <= MOST_TOKENS and 0 <= self.completion_tokens <= MOST_TOKENS
 
 
 class Logprobs(Struct, gc=False):

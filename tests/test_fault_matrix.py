@@ -112,7 +112,16 @@ def test_a_fault_is_typed_kept_freed_and_settled(
     if node.tokens:
         assert meter.ends[0] is not None
         _, spent, source = meter.ends[0]
-        assert spent == len(node.tokens) or (fault, source) == ("no_usage", "estimate")
+        cut = {
+            "no_usage": TOKENS,
+            "error": 50,
+            "cut": 50,
+            "truncated": 50,
+        }  # the most where nobody has counted
+        if source == "estimate":
+            assert spent >= cut[fault]
+        else:
+            assert spent == len(node.tokens)
     deadline = time.monotonic() + 5
     while busy(server) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -102,6 +103,108 @@ def test_what_was_counted_before_an_error_is_paid_and_not_sent_again() -> None:
             client.complete("Hi", max_tokens=40)
         assert len(server.requests) == 1
     assert booked() == [(5, 40, "estimate")]
+
+
+def told(**counts: object) -> bytes:
+    """A usage that counts for the whole answer."""
+    return b"data: " + json.dumps({"id": "c", "choices": [], "usage": counts}).encode() + b"\n\n"
+
+
+HALVES: list[dict[str, object]] = [
+    {},
+    {"total_tokens": 52},
+    {"prompt_tokens": 2},
+    {"completion_tokens": 5},
+    {"prompt_tokens": 2, "completion_tokens": None},
+    {"prompt_tokens": 0, "completion_tokens": 0},
+    {"prompt_tokens": 2, "completion_tokens": 0},
+    {"prompt_tokens": 0, "completion_tokens": 5},
+    {"prompt_tokens": -2, "completion_tokens": 5},
+]
+PIECES = [frame("ab ")] * 20
+
+
+@pytest.mark.parametrize("usage", HALVES, ids=json.dumps)
+@pytest.mark.parametrize("how", ["tail", "running", "body"])
+def test_half_a_usage_is_no_bill(usage: dict[str, Any], how: str) -> None:
+    choice = {"index": 0, "text": "ab " * 20, "finish_reason": "length"}
+    answer = {
+        "tail": stream(*PIECES, frame("z", "length"), told(**usage), DONE),
+        "running": stream(*[frame("ab ", usage=usage)] * 20, frame("z", "length", usage=usage), DONE),
+        "body": whole({"id": "c", "model": "m", "choices": [choice], "usage": usage}),
+    }[how]
+    with Player([answer]) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        client.complete("Hi", max_tokens=40, stream=how != "body")
+    assert booked() == [(3, 40, "estimate")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (stream(told(**counted(2, 0)), *PIECES, end=False), (3, 40, "estimate")),
+        (stream(told(**counted(2, 1)), *PIECES, frame("z", "length"), DONE), (3, 40, "estimate")),
+        (stream(frame("a"), told(**counted(2, 1)), frame("b"), told(**counted(2, 2)), end=False), (3, 40, "estimate")),
+        (stream(frame("a", "stop"), told(**counted(2, 1)), frame("b" * 9, "stop"), DONE), (3, 11, "estimate")),
+        (stream(frame("a"), told(**counted(2, 1)), frame("", "stop"), told(**counted(2, 2)), DONE), (2, 2, "usage")),
+    ],
+    ids=["at the start, then cut", "at the start", "in between, then cut", "and then more", "at the end"],
+)  # fmt: skip
+def test_a_usage_before_the_end_is_no_bill(answer: list[Step], expected: tuple[int, int, str]) -> None:
+    with (
+        Player([answer]) as server,
+        Client(server.base, KEY, model="m", retries=0) as client,
+        contextlib.suppress(errors.Interrupted),
+    ):
+        client.complete("Hi", max_tokens=40)
+    assert booked() == [expected]
+
+
+def gateway(status: str, body: object = b"<html><h1>Sorry</h1></html>") -> list[Step]:
+    return whole(body, status, "text/html")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    "page",
+    [
+        gateway("504 Gateway Time-out"),
+        gateway("502 Bad Gateway"),
+        gateway("524 A Timeout Occurred"),
+        gateway("500 Oops", b""),
+        gateway("503 Service Unavailable", {"object": "error", "message": "m", "code": 503}),
+        gateway("408 Request Timeout"),
+    ],
+    ids=["504", "502", "524", "empty", "an engine's own", "408"],
+)
+def test_a_gateways_failure_may_hide_a_request_that_ran(page: list[Step], streamed: bool) -> None:
+    with Player([page]) as server, Client(server.base, KEY, model="m", retries=2) as client:
+        with pytest.raises(errors.ApiError, match="may have run and been billed"):
+            client.complete("Hi", max_tokens=40, stream=streamed)
+        assert len(server.requests) == 1
+    assert booked() == [(3, 40, "estimate")]
+
+
+def test_what_the_service_or_a_gateways_doorman_refuses_costs_nothing() -> None:
+    own = whole({"error": {"code": "upstream_deadline", "message": "m"}}, "504 Gateway Timeout")
+    new = whole({"error": {"code": "new", "message": "m", "retryable": False}}, "503 Service Unavailable")
+    with Player([own, new, gateway("429 Too Many"), gateway("413 Large")]) as server:
+        with Client(server.base, KEY, model="m", retries=0) as client:
+            for _ in range(4):
+                with pytest.raises(errors.ApiError):
+                    client.complete("Hi", max_tokens=40)
+        assert len(server.requests) == 4
+    assert booked() == [(0, 0, "")] * 4
+
+
+def test_a_rollout_counts_what_a_gateway_hid_and_does_not_send_it_again(tmp_path: Any) -> None:
+    with (
+        Player([gateway("504 Gateway Time-out")], NO_LIST) as server,
+        Client(server.base, KEY, model="m") as client,
+    ):
+        made = rollout(["a", "b"], into=tmp_path / "r.db", client=client, max_tokens=40, progress=False)
+        assert len(server.requests) == 2
+    assert made.stats.failed == 2
+    assert made.stats.tokens == sum(sum(entry[:2]) for entry in booked()) == 2 * (2 + 40)
 
 
 def test_a_limit_cannot_be_passed_by_answers_that_break_off() -> None:

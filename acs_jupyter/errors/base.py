@@ -126,6 +126,8 @@ class ApiError(AcsError):
     can_retry: ClassVar[bool] = False
     final: bool = False
     """Whether it is how a completion job ended, rather than a question that failed."""
+    own: bool = False
+    """Whether the service speaks: by a code of its table, or by saying whether to try again. Else a gateway may."""
 
     def __init__(
         self,

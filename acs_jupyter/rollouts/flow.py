@@ -182,7 +182,7 @@ class Flow:
             pause = min(LONGEST_WAIT, pause)
         else:
             pause = min(_LONGEST_BACKOFF, 0.25 * 2 ** min(self._troubles, 10))
-        if end.retryable:
+        if end.retryable or (end.ran and end.status is not None and not end.begun):
             self.models[model].cut(started_at, now)
             if self.failures_in_row >= _PROBE_AFTER:
                 self.models[model].collapse()
