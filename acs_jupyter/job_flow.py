@@ -50,7 +50,7 @@ from .job_terms import (
 from .lenient import decode_answer, decode_job
 from .plain import has_utf8
 from .retrying import LONGEST_WAIT, bound
-from .wire import Answer, CompletionRequest, Job
+from .wire import Answer, CompletionRequest, Job, Usage
 
 ASK_TIMEOUT = 60.0
 """Seconds one question may take; no question about a job waits for the job."""
@@ -228,6 +228,8 @@ class Outcome(Flow):
         super().__init__(**options)
         self.job = job
         self.answer: Answer | None = None
+        self.usage: Usage | None = None
+        """What stood beside an error."""
         self.headers: Mapping[str, str] = {}
         self._id, self._once = job_id, once
         self._asking_result = job is not None
@@ -278,6 +280,8 @@ class Outcome(Flow):
         else:
             error = about_jobs(error_of(status, headers, content), JobCancelled)
             worded = content.lstrip().startswith(b"{")
+            with contextlib.suppress(ValueError):
+                self.usage = decode_answer(content).usage if worded else None
             if status in (401, 403) or (worded and status in SURE):
                 self._end(outcome(error) if status in SURE else error)
             else:  # how it ended, a bad moment, or a proxy's page? Ask.
@@ -292,7 +296,7 @@ class Outcome(Flow):
             return
         if answer.error is not None:
             info = answer.error if isinstance(answer.error, wire.ErrorInfo) else info_of(answer.error)
-            info = info or wire.ErrorInfo()
+            info, self.usage = info or wire.ErrorInfo(), answer.usage
             self._end(outcome(make_error(info, status=None, request_id=answer.request_id, headers=headers)))
         elif answer.choices is None:
             self._ask_again(Interrupted("The result holds no choices.", advice="It is kept: ask again."))
@@ -306,7 +310,8 @@ class Outcome(Flow):
             if may_ask_again(error, headers):
                 self._ask_again(error)
             else:
-                self._end(error)
+                gone = status in (404, 410) and content.lstrip().startswith(b"{")
+                self._end(outcome(error) if gone else error)
             return
         job = self._metadata(content)
         if job is None:

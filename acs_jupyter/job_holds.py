@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .errors import AcsError, ApiError, JobCancelled, JobExpired, JobInterrupted
+from .errors import AcsError, ApiError, JobCancelled, JobExpired, JobInterrupted, JobNotFound
 from .interrupts import uninterrupted
-from .job_terms import FAILED, WAITING
+from .job_terms import FAILED, SUCCEEDED, WAITING
 from .wire import Answer, CompletionRequest, Job, Usage
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Holds:
             finally:
                 if ticket is not None:
                     with uninterrupted():
-                        self._submitted(ledgered, request, ticket, flow)
+                        self._submitted(ledgered, ticket, flow)
             return
         ticket = self._in_doubt.pop(flow.key, None)
         found = ticket is not None
@@ -69,21 +69,25 @@ class Holds:
             else:
                 meter.release(ticket)
 
-    def _submitted(
-        self, ledgered: Ledgered, request: CompletionRequest, ticket: Any, flow: Operation
-    ) -> None:
-        error = flow.error
+    def _submitted(self, ledgered: Ledgered, ticket: Any, flow: Operation) -> None:
+        error, before = flow.error, ticket.before
         if flow.job is not None and error is None:
-            if flow.is_new and ticket.settled:  # the server had forgotten it: this is new work
-                ticket = ledgered.reserve_job(request, flow.key, anew=True)
-            if flow.is_new or (ticket.found and not ticket.settled):
-                ledgered.name_job(ticket, flow.job.id)
-            elif not ticket.settled:
+            name = flow.job.id
+            if before is not None and (name == before.job or not (flow.is_new or before.job)):
+                ledgered.name_job(
+                    before, name
+                )  # found: what was settled by a guess is corrected by its result
+                ledgered.withdraw(ticket)
+            elif flow.is_new or ticket.found:
+                ledgered.name_job(
+                    ticket, name
+                )  # also when the server had forgotten another: this is new work
+            else:
                 ledgered.withdraw(ticket)  # it was paid for when it was submitted
             return
         if isinstance(error, ApiError) and error.status < 500:
             ledgered.note(ticket, request_id=error.request_id, headers={}, error=error)
-        if not flow.may_have_arrived and not ticket.settled:
+        if not flow.may_have_arrived:
             ledgered.withdraw(ticket)
         # Else it may have been stored: submitting it again, under the same key, finds out.
 
@@ -106,11 +110,17 @@ class Holds:
             meter.settle(ticket, *_at_most(answer, ticket), "estimate")
         self._tickets.pop(job_id, None)
 
-    def failed(self, job_id: str, error: AcsError, job: Job | None) -> None:
-        """The job's outcome is an error; ``job``: its metadata as far as they are known."""
+    def failed(
+        self, job_id: str, error: AcsError, job: Job | None, *, usage: Usage | None = None, gone: bool = False
+    ) -> None:
+        """The job's outcome is an error; ``job``: its metadata as far as they are known, ``usage``: what stood beside
+        the error, ``gone``: the service has no metadata of it any more."""
         meter, ledgered = self._connection.meter, self._connection.ledgered
         # Not for a poll that failed: then the job may still run. An outcome is never retryable.
-        if meter is None or not isinstance(error, ApiError) or error.retryable or error.status in (401, 404):
+        if meter is None or not isinstance(error, ApiError) or error.retryable or error.status == 401:
+            return
+        gone = gone or (isinstance(error, JobNotFound) and error.final)
+        if error.status == 404 and (ledgered is None or not gone):
             return
         ticket = self._ticket(job_id)
         if ticket is None:
@@ -118,9 +128,14 @@ class Holds:
         if ledgered is not None:
             request_id = job.request_id if job is not None else None
             ledgered.note(ticket, request_id=request_id or error.request_id, headers={}, error=error)
-        if ledgered is None:
+        if usage is not None and usage.possible and usage.prompt_tokens + usage.completion_tokens:
+            meter.settle(ticket, usage.prompt_tokens, usage.completion_tokens, "usage")
+            self._tickets.pop(job_id, None)
+        elif ledgered is None:
             if not isinstance(error, JobInterrupted):
                 self._release(job_id)
+        elif gone:  # nobody will ever say what it used
+            ledgered.settle(ticket, ticket.prompt_most, ticket.completion_most, "estimate")
         elif job is not None:
             self.seen(job, error, ticket)
         # Else nobody has said how the job stands: it may run, and its hold stays until somebody does.
@@ -137,7 +152,9 @@ class Holds:
         told = _usage(job)
         if told is not None:
             ledgered.settle(ticket, *told, "usage")
-        elif job.status in STOPPED and not _never_started(job):
+        elif (job.status in STOPPED and not _never_started(job)) or (
+            job.status in SUCCEEDED and isinstance(error, JobExpired)
+        ):
             ledgered.settle(ticket, ticket.prompt_most, ticket.completion_most, "estimate")
         elif job.status in STOPPED or (error is not None and job.status in FAILED):
             ledgered.release(ticket)

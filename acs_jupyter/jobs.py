@@ -19,7 +19,7 @@ import msgspec
 
 from .completion import Completion
 from .connection import LOST, NOT_SENT
-from .errors import AcsError, InvalidRequest
+from .errors import AcsError, BudgetRefused, InvalidRequest
 from .job_flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
 from .job_holds import Holds
 from .job_notes import Notes, notes_for
@@ -114,6 +114,17 @@ class _Board:
         self._holds.seen(job)
         return job
 
+    def _paid_before(self, refusal: BudgetRefused) -> Operation:
+        """The question for a job that is known here, when there is no room for another; asking costs nothing."""
+        if refusal.job_id is None:
+            raise refusal
+        return lookup(refusal.job_id, retries=0)
+
+    def _found(self, flow: Operation, refusal: BudgetRefused) -> Job:
+        if flow.error is not None:  # submitting it might make it anew
+            raise refusal
+        return msgspec.structs.replace(self._looked_up(flow), found=True)
+
     def _inquiry(self, flow: Outcome) -> Operation | None:
         """What must still be asked to know what a job has used that ended without a result."""
         return lookup(str(flow.job_id), retries=0) if self._holds.unsettled(flow) else None
@@ -124,7 +135,8 @@ class _Board:
         self._note_down(job_id, flow.job, flow.error)
         if flow.error is not None:
             known = inquiry if inquiry is not None and inquiry.error is None else flow
-            self._holds.failed(job_id, flow.error, known.job)
+            gone = inquiry is not None and getattr(inquiry.error, "status", 0) in (404, 410)
+            self._holds.failed(job_id, flow.error, known.job, usage=flow.usage, gone=gone)
             raise self._connection._worded(flow.error)
         assert flow.answer is not None
         self._holds.succeeded(job_id, flow.answer, flow.job.request_id if flow.job else None, flow.headers)
@@ -189,9 +201,16 @@ class Jobs(_Board):
     ) -> Job:
         """:meth:`submit` for a request that is made already."""
         flow = self._submission(request, idempotency_key, tag, deadline)
-        with self._held(request, flow), self._written_down(request, flow, tag):
-            self._carry(flow)
-        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
+        try:
+            with self._held(request, flow), self._written_down(request, flow, tag):
+                self._carry(flow)
+        except BudgetRefused as error:
+            refusal = error
+        else:
+            return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
+        known = self._paid_before(refusal)
+        self._carry(known)
+        return self._found(known, refusal)
 
     def get(self, job: Job | str) -> Job:
         """How a job stands. That it stands well does not say that it succeeded: :meth:`result` does."""
@@ -278,9 +297,16 @@ class AsyncJobs(_Board):
     ) -> Job:
         """:meth:`submit` for a request that is made already."""
         flow = self._submission(request, idempotency_key, tag, deadline)
-        async with beside(self._held(request, flow)), beside(self._written_down(request, flow, tag)):
-            await self._carry(flow)
-        return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
+        try:
+            async with beside(self._held(request, flow)), beside(self._written_down(request, flow, tag)):
+                await self._carry(flow)
+        except BudgetRefused as error:
+            refusal = error
+        else:
+            return msgspec.structs.replace(self._told(flow), found=not flow.is_new)
+        known = self._paid_before(refusal)
+        await self._carry(known)
+        return await aside(partial(self._found, known, refusal))
 
     async def get(self, job: Job | str) -> Job:
         """See :meth:`Jobs.get`."""

@@ -44,12 +44,13 @@ class Ledgered(Meter, Protocol):
         """What the answer said, told before the end: its id, the headers that are kept, how it failed, and the
         ``model`` that answered."""
 
-    def reserve_job(self, request: CompletionRequest, key: str, *, anew: bool = False) -> Any:
+    def reserve_job(self, request: CompletionRequest, key: str) -> Any:
         """Hold a job's worst case, or find what is known of this idempotency key.
 
-        The ticket's ``found``: it was there before, ``settled``: and has ended. ``anew``: hold whatever is known,
-        without asking whether it fits, for work that has begun. ``prompt_guess`` and ``completion_most`` of a ticket
-        are what an estimate is made of, ``prompt_most`` and ``completion_most`` the most it can be.
+        The ticket's ``found``: it was there before, and nobody knows what became of it. ``before``: the ticket of
+        what has become a job (``job``) or was settled (``settled``); a ``BudgetRefused`` has the ``job_id`` of such a
+        one. ``prompt_guess`` and ``completion_most`` of a ticket are what an estimate is made of, ``prompt_most`` and
+        ``completion_most`` the most it can be.
         """
 
     def name_job(self, ticket: Any, job: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from acs_jupyter import Client, errors
 from acs_jupyter.ledger import ledger, report, resolve
+from acs_jupyter.ledger.rows import RESOLVED, End, end_entry
 from tests.support.job_answers import ASK, KEY, LAST, NEW, PENDING, Async, Sync, completion, job, refusal
 from tests.support.player import CLOSE, Player, Step, whole
 
@@ -165,3 +166,118 @@ def test_a_job_that_was_there_and_one_that_was_refused_hold_nothing(api: Sync) -
     with pytest.raises(errors.ConnectionFailed):
         api("http://127.0.0.1:9", ("submit", "Hi", ASK), client={"meter": meter, "retries": 1})
     assert meter.calls == ["reserve", "release 1", "reserve", "release 3", "reserve", "release 5"]
+
+
+# -- jobs that the ledger knows and the server does not, and the other way round -------------------
+
+
+def result(prompt: int, made: int, job_id: str = "job_1") -> list[Step]:
+    told = {"prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made}
+    return whole({"choices": [{"index": 0, "text": "abc", "finish_reason": "length"}], "usage": told})
+
+
+def new(job_id: str) -> list[Step]:
+    return job(http="202 Accepted", id=job_id)
+
+
+def spent() -> list[tuple[str | None, str, int, str]]:
+    return [
+        (e["job"], e["state"], e["prompt_tokens"] + e["completion_tokens"], e["source"])
+        for e in report.entries(ledger())
+    ]
+
+
+def test_a_job_that_the_server_forgot_is_an_entry_of_its_own(api: Sync) -> None:
+    with Player([new("job_1"), new("job_2"), result(3, 2), result(3, 4)]) as server:
+        first = api(server.base, ("submit", "Hi", ASK))
+        second = api(server.base, ("submit", "Hi", ASK))
+        assert spent() == [("job_1", "held", 0, ""), ("job_2", "held", 0, "")]
+        api(server.base, ("result", second))
+        api(server.base, ("result", first))
+    assert spent() == [("job_1", "settled", 7, "usage"), ("job_2", "settled", 5, "usage")]
+
+
+def test_a_limit_stops_a_job_that_only_the_ledger_knows(api: Sync) -> None:
+    gone = refusal("job_not_found", "404 Not Found")
+    with Player([new("job_1"), result(3, 4), gone, job("succeeded")]) as server:
+        with Client(server.base, KEY) as client:
+            ledger().set_month_limit(client.meter.key, 7)  # type: ignore[union-attr]
+        api(server.base, ("submit", "Hi", ASK), ("result", LAST))
+        with pytest.raises(errors.BudgetRefused):
+            api(server.base, ("submit", "Hi", ASK))
+        assert [r.line.split()[0] for r in server.requests] == ["POST", "GET", "GET"]
+        found = api(server.base, ("submit", "Hi", ASK))  # the server has it: reading costs nothing
+        assert (found.id, found.found) == ("job_1", True)
+        assert [r.line.split()[0] for r in server.requests[3:]] == ["GET"]
+    assert spent() == [("job_1", "settled", 7, "usage")]
+
+
+@pytest.mark.parametrize("way", ["held", "estimate", "nothing"])
+def test_what_was_settled_by_hand_is_corrected_by_its_job(api: Sync, way: str) -> None:
+    with Player([[CLOSE], job("running"), result(2, 1)]) as server:
+        with pytest.raises(errors.ConnectionFailed):
+            api(server.base, ("submit", "Hi", ASK), client={"retries": 0})
+        [hold] = resolve.holds(ledger())
+        end = {"held": (3, 4), "estimate": (1, 0), "nothing": (0, 0)}[way]
+        with ledger().store.writing() as db:
+            end_entry(db, hold.entry, End(*end, RESOLVED), ledger().clock())
+        api(server.base, ("submit", "Hi", ASK), ("result", LAST))
+    assert [entry for entry in spent() if entry[1] != "released"] == [("job_1", "settled", 3, "usage")]
+    assert resolve.holds(ledger()) == []
+
+
+def test_a_lost_submission_counts_in_the_scopes_of_who_makes_it_new() -> None:
+    with Player([[CLOSE], new("job_1"), result(3, 4)]) as server:
+        with Client(server.base, KEY, retries=0) as client, pytest.raises(errors.ConnectionFailed):
+            client.jobs.submit("Hi", **ASK)
+        with (
+            Client(server.base, KEY) as client,
+            ledger().scope("cell", "small", 6),
+            pytest.raises(errors.BudgetRefused),
+        ):
+            client.jobs.submit("Hi", **ASK)
+        assert len(server.requests) == 1
+        with Client(server.base, KEY) as client, ledger().scope("cell", "wide", 7) as scope:
+            made = client.jobs.submit("Hi", **ASK)
+            assert scope.held == 7
+            client.jobs.result(made)
+            assert (scope.spent, scope.held) == (7, 0)
+    assert spent() == [("job_1", "settled", 7, "usage")]
+
+
+EXPIRED, MISSING = refusal("job_expired", "410 Gone"), refusal("job_not_found", "404 Not Found")
+USED = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+OOM = {"code": "vllm_oom", "message": "m"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "total", "source"),
+    [
+        ([EXPIRED, job("succeeded", started_at=1)], 7, "estimate"),
+        ([EXPIRED, job("succeeded", usage=USED)], 5, "usage"),
+        ([EXPIRED, job("expired", started_at=None)], 0, ""),
+        ([EXPIRED, MISSING], 7, "estimate"),
+        ([EXPIRED, EXPIRED], 7, "estimate"),
+        ([MISSING], 7, "estimate"),
+        ([refusal("job_cancelled", "409 Conflict"), MISSING], 7, "estimate"),
+        ([whole({"error": OOM, "usage": USED})], 5, "usage"),
+        ([whole({"error": OOM, "usage": USED}, "502 Bad Gateway"), job("failed")], 5, "usage"),
+        ([result(-5, -3)], 7, "estimate"),
+        ([whole({"choices": [{"index": 0, "text": "ab", "finish_reason": "length"}], "usage": {}})], 6, "estimate"),
+    ],
+)  # fmt: skip
+def test_a_job_that_has_ended_leaves_no_hold(
+    api: Sync, answers: list[list[Step]], total: int, source: str
+) -> None:
+    with Player([NEW, *answers]) as server, contextlib.suppress(errors.ApiError):
+        api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"retries": 0})
+    assert [(tokens, told) for _, _, tokens, told in spent()] == [(total, source)]
+    assert resolve.holds(ledger()) == []
+
+
+def test_a_job_that_is_gone_is_counted_by_another_kernel_too(api: Sync) -> None:
+    with Player([NEW, MISSING]) as server:
+        api(server.base, ("submit", "Hi", ASK))
+        with pytest.raises(errors.JobNotFound):
+            api(server.base, ("wait", "job_1"))
+    assert [(tokens, told) for _, _, tokens, told in spent()] == [(7, "estimate")]

@@ -166,6 +166,20 @@ def test_a_month_begins_anew_on_the_1st_utc(tmp_path: Path) -> None:
     later.close()
 
 
+def test_a_limit_holds_for_later_months_that_are_there_already(tmp_path: Path) -> None:
+    """A clock that was ahead has made them."""
+    clock = Clock(2027, 1, 3)
+    book = Ledger(Store(str(tmp_path / "l.sqlite3")), clock=clock)
+    book.set_month_limit(1, 100)
+    book.end(hold(book, 60), 60, 0, "usage")
+    clock.now -= 40 * 86_400
+    book.set_month_limit(1, 50)
+    assert book.month(1).most == 50
+    clock.now += 40 * 86_400
+    assert (book.month(1).name, book.month(1).most) == ("2027-01", 50)
+    book.close()
+
+
 def test_a_servers_no_is_believed_until_told_otherwise(book: Ledger) -> None:
     hold(book, 1)
     book.exhaust(1, "2026-11")

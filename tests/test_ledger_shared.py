@@ -110,8 +110,13 @@ def test_a_key_that_is_used_for_more_holds_the_larger_one_or_is_refused() -> Non
     assert month() == (100, 0)
     with pytest.raises(errors.BudgetRefused):  # paid, and asked for again with more: that is another job
         meter.reserve_job(_request("Hi", 420), "K")
+    book.set_month_limit(
+        meter.key, 503
+    )  # the server may have forgotten the job that was paid: room for another
     again = meter.reserve_job(_request("Hi", 400), "K")
-    assert (again.settled, month()) == (True, (100, 0))
+    assert (again.before.entry, again.before.settled, month()) == (small.entry, True, (100, 403))
+    meter.withdraw(again)
+    assert month() == (100, 0)
 
 
 SUBMITTING = """

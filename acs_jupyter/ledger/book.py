@@ -16,10 +16,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache
 
 from .. import forking
-from ..errors import LedgerFailed
+from ..errors import BudgetRefused, LedgerFailed
 from ..patience import Busy, hurried, is_hurried, on_a_loop
 from ..processes import this_process
 from ..secret import Secret
@@ -39,7 +40,9 @@ from .rows import (
     end_entry,
     exhaust_key,
     known_job,
+    name_entry,
     ticket_of,
+    widen_entry,
     withdraw_entry,
     writable,
 )
@@ -131,19 +134,45 @@ class Ledger:
 
     def _known(self, db: sqlite3.Connection, origin: Origin, worst: Worst, now: float) -> Ticket | None:
         """What is held, or was paid, for the same submission; a larger request is no such thing once that is paid."""
-        if origin.kind != "job" or origin.anew:
+        if origin.kind != "job" or origin.anew or origin.apart:
             return None
         known = known_job(db, origin, now)
         if known is None or (known.settled and worst.total > known.held):
             return None
         if known.settled:
             return known
+        more = tuple(each for each in dict.fromkeys(origin.scopes) if each not in known.accounts)
+        if more:  # if the first never arrived, it is paid here
+            larger = (
+                worst if worst.total > known.held else Worst(known.prompt_most, known.completion_most, False)
+            )
+            check(accounts_of(db, more), larger)
+            known = widen_entry(db, known, more)
         if worst.total > known.held:  # the same key with more to pay: the service would call it a conflict
             told = exhausted(db, origin.key, now)
             if told is not None:
                 raise told
             check(accounts_of(db, known.accounts), worst, known.held)
         return claim_entry(db, known, worst)
+
+    def hold_job(self, origin: Origin, worst: Worst, scopes: tuple[int, ...] = ()) -> Ticket:
+        """The hold of a submission: the one that is there while nobody knows what became of it, else a new one.
+
+        Whoever submits again what has become a job needs room for another: the server may have forgotten it. The
+        ticket's ``before`` is what is known of it. A refusal has its ``job_id``: that can be read all the same.
+        """
+        session = self._process()[1]
+        before = known_job(self.store, origin, self.clock())
+        if before is None or not (before.settled or before.job):
+            return self.hold(replace(origin, scopes=(session, *place.scopes.get(), *scopes)), worst, scopes)
+        try:
+            ticket = self.hold(replace(origin, apart=True), worst, scopes)
+        except BudgetRefused as refused:
+            if before.held == worst.total:
+                refused.job_id = before.job
+            raise
+        ticket.before = before
+        return ticket
 
     def running(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int) -> None:
         """What a stream has used by now; in the file once a second, so that it is known if this process dies."""
@@ -176,9 +205,8 @@ class Ledger:
 
     def name_job(self, ticket: Ticket, job: str) -> None:
         """A hold belongs to a job from here on, whatever becomes of this process."""
-        name = "UPDATE entries SET job = ? WHERE id = ?"
         self.open.pop(ticket.entry, None)
-        self._late.add(lambda db: db.execute(name, (job, ticket.entry)))
+        self._late.add(lambda db: name_entry(db, ticket.entry, job))
 
     def withdraw(self, ticket: Ticket) -> None:
         """A submission was refused: its hold is given back, unless another one rests on it or has become a job."""
@@ -211,10 +239,13 @@ class Ledger:
 
     def set_month_limit(self, key: int, limit: int | None) -> None:
         """Limit a key's months from this one on; ``None`` takes the limit away."""
-        month = self._month(key, month_of(self.clock()))
+        self._month(key, month_of(self.clock()))
         with self.store.writing() as db:
             db.execute("UPDATE keys SET most = ? WHERE id = ?", (limit, key))
-            db.execute("UPDATE accounts SET most = ? WHERE id = ?", (limit, month))
+            later = "UPDATE accounts SET most = ? WHERE kind = 'month' AND key = ? AND name >= ?"
+            db.execute(
+                later, (limit, key, month_of(self.clock()))
+            )  # later ones are there when a clock was wrong
 
     def account(self, account: int) -> Account:
         """An account as it stands."""

@@ -102,9 +102,12 @@ class KeyMeter:
 
     # -- jobs -------------------------------------------------------------------------------------
 
-    def reserve_job(self, request: CompletionRequest, key: str, *, anew: bool = False) -> Ticket:
+    def reserve_job(self, request: CompletionRequest, key: str) -> Ticket:
         """The hold for a submission under an idempotency key; what the ledger knows of it already is found again."""
-        return self._hold(request, key, "job", anew)
+        from .rows import Origin  # noqa: PLC0415  # sqlite3 loads with the first request
+
+        model = request.model if isinstance(request.model, str) else ""
+        return self.book.hold_job(Origin(self.key, model, key, "job"), worst_case(request), self._scopes)
 
     def name_job(self, ticket: Ticket, job: str) -> None:
         """The submission has become this job."""

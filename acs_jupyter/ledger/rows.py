@@ -42,6 +42,10 @@ class Ticket:
     noted: float = field(default_factory=time.monotonic)
     facts: dict[str, str | None] = field(default_factory=dict)
     owner: int = field(default_factory=os.getpid)
+    job: str | None = None
+    """The job it belongs to, when that was known."""
+    before: Ticket | None = None
+    """What is known of the same submission: this hold is for the case that its job is gone."""
 
     @property
     def prompt_most(self) -> int:
@@ -62,6 +66,10 @@ class Origin:
     run: str
     kind: str = "request"
     anew: bool = False
+    apart: bool = False
+    """Held whatever is known of that key, when it fits."""
+    scopes: tuple[int, ...] = ()
+    """Accounts, beside the month, that a hold which is found again must count against too."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,28 @@ def withdraw_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> N
         end_entry(db, entry, end, at)
 
 
+def name_entry(db: sqlite3.Connection, entry: int, job: str) -> None:
+    """An entry belongs to a job; one that has another already stays, and the job gets one of its own."""
+    name = "UPDATE entries SET job = ? WHERE id = ? AND (job IS NULL OR job = ?)"
+    if db.execute(name, (job, entry, job)).rowcount:
+        return
+    same = "at, month, key, process, cell, accounts, kind, run, model, held, prompt_guess, prompt_most"
+    db.execute(
+        f"INSERT INTO entries ({same}, job, state) SELECT {same}, ?, 'held' FROM entries WHERE id = ?",
+        (job, entry),
+    )
+    for held, accounts in db.execute("SELECT held, accounts FROM entries WHERE id = ?", (entry,)).fetchall():
+        add(db, ids_of(accounts), 0, held)
+
+
+def widen_entry(db: sqlite3.Connection, ticket: Ticket, accounts: tuple[int, ...]) -> Ticket:
+    """Let a hold count against more accounts."""
+    add(db, accounts, 0, ticket.held)
+    wide = (*ticket.accounts, *accounts)
+    db.execute("UPDATE entries SET accounts = ? WHERE id = ?", (" ".join(map(str, wide)), ticket.entry))
+    return replace(ticket, accounts=wide)
+
+
 def claim_entry(db: sqlite3.Connection, ticket: Ticket, worst: Worst) -> Ticket:
     """Rest another submission on a hold, which grows to the larger of both."""
     more = worst.total - ticket.held
@@ -164,25 +194,26 @@ def accounts_of(db: sqlite3.Connection | Store, accounts: tuple[int, ...]) -> li
     return [Account(*row) for row in rows]
 
 
-def known_job(db: sqlite3.Connection, origin: Origin, now: float) -> Ticket | None:
+def known_job(db: sqlite3.Connection | Store, origin: Origin, now: float) -> Ticket | None:
     """The hold or settlement of the same submission: the server finds its job again, and nothing new is paid."""
-    row = db.execute(
+    query = (
         f"SELECT {TICKET} FROM entries WHERE kind = 'job' AND run = ? AND key = ?"
         f" AND (state = 'held' OR ((state = 'settled' OR source = '{RESOLVED}') AND ended > ?))"
-        " ORDER BY id DESC LIMIT 1",
-        (origin.run, origin.key, now - JOB_RECORD_SECONDS),
-    ).fetchone()
-    return None if row is None else replace(ticket_of(row), found=True)
+        " ORDER BY id DESC LIMIT 1"
+    )
+    values = (origin.run, origin.key, now - JOB_RECORD_SECONDS)
+    rows = db.rows(query, *values) if isinstance(db, Store) else db.execute(query, values).fetchall()
+    return replace(ticket_of(rows[0]), found=True) if rows else None
 
 
-TICKET = "id, held, accounts, prompt_guess, held - prompt_most, at, state <> 'held'"
+TICKET = "id, held, accounts, prompt_guess, held - prompt_most, at, state <> 'held', job"
 """The columns that :func:`ticket_of` reads."""
 
 
-def ticket_of(row: tuple[int, int, str, int, int, float, int]) -> Ticket:
+def ticket_of(row: tuple[int, int, str, int, int, float, int, str | None]) -> Ticket:
     """The ticket of a row that is there already."""
-    entry, held, accounts, guess, completion, at, settled = row
-    return Ticket(entry, held, ids_of(accounts), guess, completion, at, settled=bool(settled))
+    entry, held, accounts, guess, completion, at, settled, job = row
+    return Ticket(entry, held, ids_of(accounts), guess, completion, at, settled=bool(settled), job=job)
 
 
 def ids_of(accounts: str) -> tuple[int, ...]:
