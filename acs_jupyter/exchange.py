@@ -359,7 +359,7 @@ class Exchange:
     def _estimate(self) -> list[AnyEvent]:
         """Without any usage from the server: count what was seen, and say that it is an estimate."""
         reader = self._reader
-        if reader.usage is not None or not (reader.started or self._may_have_run):
+        if reader.usage is not None or not (reader.ran or self._may_have_run):
             return []
         reader.usage = spending.likely(self.request, reader)
         return [reader.usage]

@@ -13,6 +13,7 @@ from .completion import Completion
 from .errors import Interrupted
 from .events import AnyEvent, RunClosed, Served, opening
 from .exchange import KEPT_HEADERS
+from .failures import Redact, unchanged
 from .reader import Reader
 from .session import Session
 from .wire import Answer, CompletionRequest, Job
@@ -26,6 +27,7 @@ def record(
     job: Job | None,
     request: CompletionRequest | None,
     session: Session,
+    redact: Redact = unchanged,
 ) -> Completion:
     """The completion of a job that succeeded, folded into ``session``; the job's id is the id of its run.
 
@@ -40,7 +42,7 @@ def record(
     events: list[AnyEvent] = opening(run, request, request_id=request_id)
     events.append(Served(run, request_id=request_id, headers=kept))
     try:
-        Reader(run, request).read_body(answer, events)
+        Reader(run, request, redact=redact).read_body(answer, events)
     except IndexError:
         broken = Interrupted("The result holds choices nobody asked for.", request_id=request_id)
         broken.job_id = run

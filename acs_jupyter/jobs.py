@@ -148,7 +148,13 @@ class _Board:
         assert flow.answer is not None
         session = session if session is not None else Session()
         return record(
-            str(flow.job_id), flow.answer, flow.headers, job=flow.job, request=request, session=session
+            str(flow.job_id),
+            flow.answer,
+            flow.headers,
+            job=flow.job,
+            request=request,
+            session=session,
+            redact=self._connection._secret.censor,
         )
 
     def _completed(self, flow: Outcome, session: Session | None, inquiry: Operation | None) -> Completion:

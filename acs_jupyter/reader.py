@@ -110,8 +110,8 @@ class Reader:
 
     @property
     def ran(self) -> bool:
-        """Whether the engine has begun, and so has the bill: text has come, or a count of tokens."""
-        return self.started or self.usage is not None
+        """Whether the engine has begun, and so has the bill: text has come, a count of tokens, or an end."""
+        return self.started or self.usage is not None or len(self.unfinished) < len(self._nodes)
 
     @property
     def untold(self) -> list[int]:
@@ -173,7 +173,9 @@ class Reader:
             self.bytes += _size(text)
         if choice.finish_reason is not None:
             self.unfinished.discard(choice.index)
-            events.append(Finished(node, choice.finish_reason, choice.stop_reason))
+            stop = choice.stop_reason
+            stop = self._redact(stop) if isinstance(stop, str) else stop
+            events.append(Finished(node, self._redact(choice.finish_reason), stop))
 
     def _read_positions(self, choice: Choice, events: list[AnyEvent]) -> None:
         prompt = self._prompts[choice.index // self._fan_out]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acs_jupyter import AsyncClient, Client, errors
+from acs_jupyter import AsyncClient, Client, errors, rollout
 from acs_jupyter.secret import HIDDEN, Secret
 from tests.support.player import CLOSE, DONE, Player, Step, frames, stream, whole
 
@@ -104,6 +105,30 @@ def test_a_record_does_not_show_it() -> None:
     assert got.text == "a"
     assert got.model == got.headers["x-acs-upstream-gpu"] == got.request_id == HIDDEN
     assert leaks(repr(got.session.state()) + repr(list(got.session.log))) == set()
+
+
+@pytest.mark.parametrize("field", ["finish_reason", "stop_reason"])
+def test_the_reason_of_an_end_does_not_show_it(field: str, tmp_path: Path) -> None:
+    choice = {"index": 0, "text": "a", "finish_reason": "stop", "stop_reason": None, field: KEY}
+    answer = {
+        "id": "c",
+        "model": "m",
+        "choices": [choice],
+        "usage": {"prompt_tokens": 2, "completion_tokens": 1},
+    }
+    job = whole({"id": "job_1", "status": "queued"}, "202 Accepted")
+    answers, models = [whole(answer), whole(answer), job, whole(answer)], {"/models": whole({"data": []})}
+    with Player(answers, models) as server, Client(server.base, KEY, model="m") as client:
+        got = client.complete("Hi", stream=False)
+        made = rollout(
+            ["a"], client=client, into=tmp_path / "r.db", max_tokens=1, prompt_logprobs=0, progress=False
+        )
+        done = client.jobs.result(client.jobs.submit("Hi", max_tokens=1))
+        notes = repr(client.jobs.notes.rows())
+    for one in (got, done, next(made.completions())):
+        assert leaks(repr(one.session.state()) + repr(list(one.session.log))) == set()
+        assert HIDDEN in repr(one.session.state())
+    assert leaks(notes) == set()
 
 
 def test_a_models_text_is_not_touched() -> None:

@@ -50,6 +50,9 @@ def test_a_plan_is_every_combination_of_models_grid_and_seeds() -> None:
         ({"seeds": 5}, "such as range(5)"),
         ({"seeds": [1], "seed": 2}, "both given"),
         ({"seeds": [1, 1]}, "same value twice"),
+        ({"grid": {"temperature": [0, 0.0]}}, "same value twice"),
+        ({"grid": {"top_p": [1, 0.5, 1.0]}}, "same value twice"),
+        ({"grid": {"stop": ["a", ["a"]]}}, "same value twice"),
         ({"grid": {"temprature": [1]}}, "Did you mean temperature"),
         ({"grid": {"top_p": []}}, "empty"),
         ({"grid": {"top_p": 1}}, "list of values"),
@@ -248,7 +251,7 @@ def test_a_batch_is_dealt_out_and_what_was_finished_stays_done() -> None:
     assert (first.outcome, first.error, first.choices[0].text) == ("done", None, "xy")
     assert (second.outcome, second.choices[0].text) == ("interrupted", "z")
     assert (first.prompt_tokens, first.completion_tokens) == (3, 2)
-    assert (second.prompt_tokens, second.completion_tokens) == (3, 1)
+    assert (second.prompt_tokens, second.completion_tokens) == (3, 8)  # the most that one that was cut can be
     assert exchange.usage is not None
     assert exchange.usage.prompt_tokens == 6
 

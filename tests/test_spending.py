@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sqlite3
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from acs_jupyter.checks import build_request
 from acs_jupyter.exchange import Exchange
 from acs_jupyter.ledger import ledger, report
 from acs_jupyter.local.ledger import read_log
+from acs_jupyter.rollouts.dispatch import Attempt
+from acs_jupyter.rollouts.feed import Row
 from tests.conftest import UNHURRIED
 from tests.support.desks import until
 from tests.support.player import CLOSE, DONE, Player, Step, frames, head, stream, whole
@@ -293,3 +296,46 @@ def test_no_bound_is_below_the_bill(choices: list[list[str]], usage: bool, ends:
     assert spent.source == "estimate" or (usage and all(texts for texts in choices) and ends)
     if not ends:
         assert spent.completion_tokens == len(choices) * max(1, most)
+
+
+def test_a_choice_that_ended_without_text_has_begun(tmp_path: Any) -> None:
+    """The first of three ends at once; then the batch breaks off. It is done, and nothing is sent again."""
+    error = b'data: {"error": {"code": "server_restarting", "message": "r", "retryable": true}}\n\n'
+    broken = stream(frame("", "stop"), error, end=False)
+    with Player([broken], NO_LIST) as server, Client(server.base, KEY, model="m") as client:
+        made = rollout(
+            ["aaaa", "bbbb", "cccc"],
+            into=tmp_path / "r.db",
+            client=client,
+            max_tokens=5,
+            batch=3,
+            progress=False,
+        )
+        assert len(server.requests) == 1
+    assert (made.stats.done, made.stats.failed) == (1, 2)
+    assert [entry[2] for entry in booked()] == ["estimate"]
+
+
+def test_the_shares_of_a_batch_are_all_of_its_hold() -> None:
+    rows = [Row(number, b"", b"", 1, 0) for number in (7, 8, 9)]
+    shares = Attempt(None, rows, 0.0, 103).shares  # type: ignore[arg-type]
+    assert [number for number, _ in shares] == [7, 8, 9]
+    assert sum(held for _, held in shares) == 103
+
+
+def test_what_is_dropped_while_the_ledger_is_waited_for_was_never_sent(tmp_path: Any) -> None:
+    """Another kernel has the file; a budget that would have sufficed suffices still."""
+    answer = stream(0.5, frame("x", "length"), told(**counted(2, 1)), DONE)
+    options: dict[str, Any] = {"into": tmp_path / "r.db", "max_tokens": 1, "progress": False, "in_flight": 1}
+    with Player([answer], NO_LIST) as server, Client(server.base, KEY, model="m") as client:
+        made = rollout(["a", "b", "c"], client=client, bg=True, budget=9, **options)
+        until(lambda: len(server.requests) == 1)
+        with contextlib.closing(sqlite3.connect(ledger().store.where, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            until(lambda: made.stats.done == 1)
+            made.stop(drop=True)
+            other.execute("COMMIT")
+        made.wait(30)
+        assert (made.outcome, len(server.requests)) == ("stopped", 1)
+        again = rollout(["a", "b", "c"], client=client, budget=9, **options)
+        assert (again.outcome, again.stats.done, len(server.requests)) == ("done", 3, 3)

@@ -26,6 +26,12 @@ class Attempt:
     started_at: float
     hold: int
 
+    @property
+    def shares(self) -> list[tuple[int, int]]:
+        """The number of each row, and its part of the hold; together they are all of it."""
+        each, rest = divmod(self.hold, len(self.rows))
+        return [(row.number, each + (rest if place == 0 else 0)) for place, row in enumerate(self.rows)]
+
 
 class Dispatch:
     """``squeezed``: why the budget let nothing start, or ``""``. ``answered`` takes the rows the cache knows."""

@@ -160,7 +160,7 @@ class Driver:
 
     def _written(self, attempts: list[Attempt]) -> bool:
         """Write down what has ended and what starts; when that cannot be now, nothing starts and nothing is lost."""
-        sent = [(row.number, a.hold // len(a.rows)) for a in attempts for row in a.rows]
+        sent = [share for attempt in attempts for share in attempt.shares]
         try:
             self.journal.record(self._ended, sent, time.time())
         except Unwritable as problem:
@@ -243,6 +243,9 @@ class Driver:
             self._ledger.failed(error.message)
             return
         except asyncio.CancelledError:
+            if not exchange.attempt:  # while the ledger was waited for: nothing was sent
+                self._put_off(attempt)
+                return
             self.flow.left(model)
             self._write(attempt, exchange, session, Verdict("stop"))
             return

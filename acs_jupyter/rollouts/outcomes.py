@@ -56,9 +56,10 @@ def results_of(exchange: Exchange, session: Session, count: int) -> list[Packed]
         rest = [left - part for left, part in zip(rest, mine, strict=True)]
         if all(choice.finish_reason is not None for choice in result.choices):
             result.outcome, result.error = "done", None
-    if min(rest) >= 0:
-        results[0].prompt_tokens += rest[0]
-        results[0].completion_tokens += rest[1]
+    if min(rest) >= 0:  # what nobody counted belongs to what was cut
+        cut = next((result for result in results if result.outcome != "done"), results[0])
+        cut.prompt_tokens += rest[0]
+        cut.completion_tokens += rest[1]
     return results
 
 

@@ -104,9 +104,20 @@ def make_plan(
         variant = Variant(model, {**same, **own}, own)
         variant.request("a")  # tells what cannot be sent before anything is
         variants.append(variant)
-    if len({_canonical.encode([v.model, v.fields]) for v in variants}) < len(variants):
+    if len({_canonical.encode([v.model, _meant(v.fields)]) for v in variants}) < len(variants):
         raise InvalidRequest("models, seeds or grid name the same value twice; leave one of them out.")
     return Plan(tuple(variants))
+
+
+def _meant(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields so that what asks for the same is equal, however it is written: 0 and 0.0, one stop text alone."""
+    meant = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in fields.items()
+    }
+    if isinstance(meant.get("stop"), str):
+        meant["stop"] = [meant["stop"]]
+    return meant
 
 
 def prompt_digest(prompt: Any) -> bytes:
