@@ -35,8 +35,8 @@ T = TypeVar("T")
 _TAILS = ("\n", "\n\n", " the", ".")
 AT_ONCE = 8
 """Requests an asynchronous call has under way."""
-READERS = 2
-"""Requests a synchronous call has under way: one that is read, and one that the server works on."""
+READERS = 4
+"""Requests a synchronous call has under way: some are read while the server works on others."""
 
 
 @overload

@@ -140,6 +140,23 @@ _SCORE = """\
 Every text costs its own tokens and one. The first token of a text has no score: nothing stands in front of it."""
 
 
+_LOOM = """\
+A loom is a tree of continuations, kept as it grows. As a cell's last line it is a window:
+
+    from acs_jupyter import Loom
+    loom = Loom("Once upon a time", max_tokens=40)     from a text, a session, a completion or one of its choices
+    loom
+
+In the window, arrows or hjkl move, 1 to 9 grow that many, g grows with other parameters, e edits (a sibling; the
+original stays), s splits at a token, m merges, Del deletes, u and r undo and redo, / searches, o hoists, ? shows all.
+loom.show(keys={"delete": "d"}) changes keys. Keys count only while the focus is in it; Tab leaves it.
+
+    loom.keep("story.loom")            every change is appended; Loom.open goes on; Loom.load reads other files
+    loom.select(loom.where("logprob < -5")); loom.selected      lit nodes, both ways
+    loom.frame(), loom.tokens_frame(), loom.logprob(node)       as data
+    loom.grow(node, 4), loom.edit(node, text), loom.undo()      the same from Python"""
+
+
 def _options() -> str:
     rows = [
         (f"{SHORT[name] + ', ' if name in SHORT else ''}--{name.replace('_', '-')}", HELP[name])
@@ -157,7 +174,7 @@ def _options() -> str:
 
 def names() -> list[str]:
     """The topics there are."""
-    return ["budget", "continue", "jobs", "options", "prompt", "result", "rollout", "score"]
+    return ["budget", "continue", "jobs", "loom", "options", "prompt", "result", "rollout", "score"]
 
 
 def text(topic: str) -> tuple[str, bool]:
@@ -165,6 +182,7 @@ def text(topic: str) -> tuple[str, bool]:
     known = {
         "": _START.format(topics=", ".join(names())),
         "jobs": _JOBS,
+        "loom": _LOOM,
         "continue": _CONTINUE,
         "budget": _BUDGET,
         "options": _options(),

@@ -3,7 +3,7 @@
 Run from the checkout: ``python -m tests.benchmarks.bench_score [TEXTS] [MILLISECONDS A TEXT] [ROUNDS]``; 10,000 texts
 of some nine tokens, 0.6 ms each (1,700 texts or 15,000 tokens a second), three rounds. The server works on one text at
 a time (``tests/support/score_server.py``), so the floor is known: bare sockets that send the same bodies and look at
-nothing, 2 wide in batches of 64 for ``score``, 16 wide with one text each for ``perplexity(into=...)``. All are
+nothing, 4 wide in batches of 64 for ``score``, 16 wide with one text each for ``perplexity(into=...)``. All are
 processes of their own, in alternating order. CPU is that of the contender alone.
 """
 
@@ -100,7 +100,7 @@ def in_batches(texts: list[str]) -> list[object]:
 
 
 CONTENDERS: dict[str, Callable[[str, list[str]], None]] = {
-    "bare batches": lambda base, texts: bare(base, in_batches(texts), 2),
+    "bare batches": lambda base, texts: bare(base, in_batches(texts), 4),
     "score": scores,
     "bare singles": lambda base, texts: bare(base, list(texts), 16),
     "perplexity(into)": documents,

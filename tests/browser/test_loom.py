@@ -74,6 +74,14 @@ class Desk:
         self.current.focus()
         return printed
 
+    def is_one_text(self) -> bool:
+        """Whether each node's text goes on where the one before it ends, on the same line."""
+        found: bool = self.loom.locator(".acs-loom-path").evaluate(
+            """path => [...path.children].every((segment, i, all) => i === 0 ||
+              Math.abs(segment.getClientRects()[0].top - [...all[i - 1].getClientRects()].at(-1).top) < 8)"""
+        )
+        return found
+
     def tree(self) -> Any:
         return self.told(2)
 
@@ -86,6 +94,7 @@ def it_grows(desk: Desk) -> None:
     assert "unread" in desk.names()[1]
     desk.keys("ArrowDown")
     expect(desk.loom.locator(".acs-loom-here .acs-t")).to_have_count(12)
+    assert desk.is_one_text()
     expect(desk.loom.locator(".acs-loom-unread[role=treeitem]")).to_have_count(2)
     desk.keys("g")
     desk.write("2")
@@ -227,6 +236,12 @@ def it_is_kept_and_two_windows_show_it(desk: Desk, root: Path) -> None:
 
 def no_key_has_left(desk: Desk) -> None:
     desk.keys("?")
+    clipped = desk.loom.locator(".acs-loom-sheet").evaluate(
+        """sheet => { const { left, right } = sheet.getBoundingClientRect();
+          const boxes = [...sheet.querySelectorAll("kbd")].map(kbd => kbd.getBoundingClientRect());
+          return boxes.filter(box => box.left < left || box.right > right).length; }"""
+    )
+    assert clipped == 0
     shoot(desk.page, "loom-keys")
     desk.keys("Escape", "d", "d", "a", "y", "Alt+b")
     lab = "window.jupyterapp.shell.currentWidget.content"
@@ -296,7 +311,9 @@ def test_with_the_small_model(notebook: Open, page: Page, smollm_server: Running
     desk.settled(8)
     desk.keys("ArrowRight", "m")
     desk.settled(7)
-    desk.keys("u", "u")
+    desk.keys("u")
+    desk.settled(8)
+    desk.keys("u")
     desk.settled(7)
     nodes = desk.tree()
     assert all(text for _, _, text, _ in nodes)

@@ -169,6 +169,7 @@ class Loom implements Tended, TokenDesk {
     this.#tree.go(id);
     if (inside) this.#tree.focus();
     this.#texts.follow();
+    this.#facts.update(this.state, this.host.at, id, this.file);
     clearTimeout(this.#later);
     this.#later = setTimeout(() => this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
   }
