@@ -5,7 +5,9 @@ Owns how counts, limits and holds are told. It must not know where they come fro
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from .ledger.resolve import GONE, OUT_OF_SIGHT
@@ -117,12 +119,12 @@ def _held(holds: Sequence[Hold]) -> list[str]:
     if not holds:
         return []
     lines = ["", "held"]
-    for hold in holds[:_LONGEST]:
-        since = datetime.fromtimestamp(hold.at, UTC).strftime("%d %b %H:%M")
-        who = " ".join(filter(None, (hold.notebook, hold.cell, hold.job)))
-        lines.append(f"  {hold.held:>12,} {hold.words}, since {since} UTC: {hold.model} {who}".rstrip())
-    if len(holds) > _LONGEST:
-        lines.append(f"  ... and {len(holds) - _LONGEST} more")
+    told = Counter(map(_told, holds))
+    lines += [
+        f"  {f'{count:,} x ' if count > 1 else ''}{line}" for line, count in islice(told.items(), _LONGEST)
+    ]
+    if len(told) > _LONGEST:
+        lines.append(f"  ... and {sum(told.values()) - sum(islice(told.values(), _LONGEST)):,} more")
     if any(hold.state == GONE for hold in holds):
         lines.append("  `%acs budget settle` resolves what is held by processes that are gone.")
     if any(hold.state == OUT_OF_SIGHT for hold in holds):
@@ -131,6 +133,12 @@ def _held(holds: Sequence[Hold]) -> list[str]:
             "`%acs budget settle --elsewhere` resolves it."
         )
     return lines
+
+
+def _told(hold: Hold) -> str:
+    since = datetime.fromtimestamp(hold.at, UTC).strftime("%d %b %H:%M")
+    who = " ".join(filter(None, (hold.notebook, hold.cell, hold.job)))
+    return f"{hold.held:,} {hold.words}, since {since} UTC: {hold.model} {who}".rstrip()
 
 
 def _table(title: str, rows: Sequence[Sum], width: int) -> list[str]:

@@ -7,6 +7,7 @@ A command is one function that adds its arguments and names what runs; later one
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from dataclasses import fields
@@ -39,7 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"name a COMMAND: {', '.join(commands.choices)}; --help tells what each does")
     args = parser.parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
-    return run(args)
+    try:
+        code = run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has left, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
 
 
 def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:

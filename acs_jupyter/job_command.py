@@ -7,7 +7,6 @@ Text goes to standard output exactly as it came, everything about it to standard
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -70,9 +69,6 @@ def run(args: argparse.Namespace) -> int:
         again = "The same command finds it again." if args.action == "run" else "Ask again."
         print(f"acs-jupyter: stopped waiting; the job goes on. {again}", file=sys.stderr)
         return 3
-    except BrokenPipeError:  # whoever read the output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     return 0
 
 

@@ -252,6 +252,11 @@ def test_the_command_says_the_same(scripted_server: Running, tmp_path: Path) -> 
             break
     assert month()[1] == 0
     assert {entry["source"] for entry in entries()} == {"usage"}
+    cut = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m acs_jupyter budget | true; echo ${{PIPESTATUS[0]}}"],
+        check=True, capture_output=True, text=True, env=environment(**where), timeout=60,
+    )  # fmt: skip
+    assert (cut.stdout.strip() in ("0", "1"), cut.stderr) == (True, "")
     bad = command("--session", "--limit", "5", **where)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert "notebook's session" in bad.stderr

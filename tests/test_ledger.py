@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import errors
+from acs_jupyter.budget_words import _held
 from acs_jupyter.checks import build_request, unchecked
 from acs_jupyter.ledger import report, resolve
 from acs_jupyter.ledger.book import Ledger
@@ -124,6 +125,31 @@ def test_a_refused_request_is_held_against_none_of_its_limits(book: Ledger) -> N
         hold(book, 20)
     assert (cell.held, book.session.held) == (0, 0)
     assert book.month(1).held == 0
+
+
+def test_a_refusal_names_the_fix_that_helps(book: Ledger) -> None:
+    book.scope("session", book.session.state.name, 100)
+    hold(book, 90)
+    with pytest.raises(errors.BudgetRefused) as held:
+        hold(book, 50)  # would fit, but for what is held
+    assert "`%acs budget settle`" in held.value.hint
+    with pytest.raises(errors.BudgetRefused) as large:
+        hold(book, 101)  # would not fit an empty account
+    assert "settle" not in large.value.hint
+    assert large.value.hint.startswith("Lower max_tokens or n")
+
+
+def test_equal_holds_are_one_line() -> None:
+    def one(entry: int, held: int) -> resolve.Hold:
+        return resolve.Hold(entry, 0.0, 1, "k", "m", "roll.py", "", 7, held, held, (0, 0), resolve.GONE, None)
+
+    lines = _held(
+        [*(one(i, 36) for i in range(16)), one(16, 40), *(one(100 + i, 100 + i) for i in range(14))]
+    )
+    assert lines[2] == "  16 x 36 held (process gone), since 01 Jan 00:00 UTC: m roll.py"
+    assert lines[3] == "  40 held (process gone), since 01 Jan 00:00 UTC: m roll.py"
+    assert len(lines) == 2 + 12 + 2
+    assert lines[14] == "  ... and 4 more"
 
 
 def test_scopes_reach_tasks_and_not_threads(book: Ledger) -> None:

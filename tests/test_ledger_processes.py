@@ -119,7 +119,10 @@ def test_a_killed_process_leaves_its_holds_to_be_settled(own_ledger: Path, way: 
         child.stdout.close()
         child.wait()
     assert [one.words for one in resolve.holds(book)] == ["held (process gone)"] * 2 + ["held (job)"]
-    assert report.glance(book, 1).spent == 23
+    seen = report.glance(book, 1)
+    assert seen.spent == 23
+    # One state has the same numbers wherever it is told.
+    assert [(one.tokens, one.held) for one in report.sums(book, ("month", "key"))] == [(23, seen.held)] * 2
     ended = resolve.resolve(book, way)
     assert len(ended) == 2
     assert resolve.resolve(book, way) == []

@@ -16,6 +16,10 @@ _FIXES = {
     "session": "Lower max_tokens or n, or raise the limit: `%acs budget --limit N --session`.",
     "cell": "Lower max_tokens or n, or give the cell a larger --budget.",
 }
+_HELD = (
+    "What is held comes free as requests end; `%acs budget` lists it, and `%acs budget settle` ends what processes that"
+    " are gone have left."
+)
 _FIX = "Lower max_tokens or n, or raise its limit."
 
 
@@ -62,7 +66,10 @@ def check(accounts: list[Account], worst: Worst, already: int = 0) -> None:
         f"{account.words} leaves {account.left:,} of {account.most:,} tokens ({account.used:,} spent{held}); "
         f"this request may take {worst.total:,} ({prompt}, completion {worst.completion:,}). Nothing was sent."
     )
-    refused.hint = _FIXES.get(account.kind, _FIX)
+    fix = _FIXES.get(account.kind, _FIX)
+    # Where it would fit but for what is held, less may help, and so may what ends the holds.
+    fits = account.most is not None and account.used + asked <= account.most
+    refused.hint = f"{_HELD} {fix}" if account.held and fits else fix
     raise refused
 
 

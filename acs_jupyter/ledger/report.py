@@ -20,9 +20,11 @@ WARN_AT = 0.8
 """The share of a limit from which on it is pointed out."""
 
 _JOIN = " FROM entries e JOIN keys k ON k.id = e.key JOIN processes p ON p.id = e.process"
+_PROMPT = "CASE e.state WHEN 'held' THEN coalesce(e.seen_prompt, 0) ELSE e.prompt_tokens END"
+_COMPLETION = "CASE e.state WHEN 'held' THEN coalesce(e.seen_completion, 0) ELSE e.completion_tokens END"
 _SUMS = (
-    " count(*), sum(e.prompt_tokens), sum(e.completion_tokens), sum(e.prompt_tokens + e.completion_tokens),"
-    " sum(CASE e.state WHEN 'held' THEN e.held ELSE 0 END),"
+    f" count(*), sum({_PROMPT}), sum({_COMPLETION}), sum({_PROMPT}) + sum({_COMPLETION}),"
+    f" sum(CASE e.state WHEN 'held' THEN max(0, e.held - ({_PROMPT}) - ({_COMPLETION})) ELSE 0 END),"
     " sum(CASE WHEN e.source IN ('estimate', 'resolved') THEN e.prompt_tokens + e.completion_tokens ELSE 0 END)"
 )
 _KEY = "CASE k.prefix WHEN '' THEN 'key ' || k.id ELSE k.prefix END"
@@ -42,7 +44,10 @@ _WHERE = {
 
 @dataclass(frozen=True)
 class Sum:
-    """One group. ``held`` is not part of ``tokens``; ``estimated`` is: tokens nobody but this machine has counted."""
+    """One group. ``held`` is not part of ``tokens``; ``estimated`` is: tokens nobody but this machine has counted.
+
+    What running streams have used by now counts as spent, as in a :class:`Glance`.
+    """
 
     by: str
     name: str

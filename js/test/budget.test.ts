@@ -17,7 +17,7 @@ describe("the meter", () => {
   it("names every figure and its unit", () => {
     const rows = Object.fromEntries(figures(seen).map(([name, ...rest]) => [name, rest]));
     expect(rows["left"]).toEqual(["600 tokens", "of 1,000"]);
-    expect(rows["held"]?.[1]).toBe("2 running requests");
+    expect(rows["held"]?.[1]).toBe("by 2 requests");
     expect(rows["this session"]).toEqual(["1 token", "no limit"]);
     expect(figures({ ...seen, limit: null, left: null })[2]?.[1]).toBe("no limit");
     expect(figures({ ...seen, limit: null, left: 0 })[2]?.[1]).toBe("0 tokens");

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { ExactText, surrogateProblem } from "../src/parts/exact";
 import { problem, type Field } from "../src/parts/fields";
+import type { Event } from "../src/events";
+import { runsAlready } from "../src/parts/history";
+import { emptyState, fold } from "../src/state";
 import { facts } from "../src/parts/promptbox";
 
 const holding = (exact: string) => {
@@ -105,6 +108,27 @@ describe("a field", () => {
     [of("texts"), "a\nb\nc\nd\ne", "at most 4, one a line"],
   ])("%j with %j: %s", (field, text, words) => {
     expect(problem(field, text)).toBe(words);
+  });
+});
+
+describe("what is running", () => {
+  const state = emptyState();
+  const events = [
+    { type: "NodeOpened", node: "p", run: "r", text: "Once", choice: null },
+    { type: "RunOpened", run: "r", request: { prompt: "Once", temperature: 0.8, n: 1, stop: ["a\n"] } },
+    { type: "NodeOpened", node: "r.0", run: "r", parent: "p", choice: 0 },
+  ];
+  for (const event of events) fold(state, event as Event, 0);
+
+  it("is known again by prompt and parameters", () => {
+    expect(runsAlready(state, "Once", { temperature: "0.8", n: "1", stop: "a\\n", top_p: "" })).toBe(true);
+    expect(runsAlready(state, "Once", { temperature: "0.9" })).toBe(false);
+    expect(runsAlready(state, "Once more", { temperature: "0.8" })).toBe(false);
+  });
+
+  it("is running no more when it has closed", () => {
+    fold(state, { type: "RunClosed", run: "r", outcome: "done" } as Event, 1);
+    expect(runsAlready(state, "Once", { temperature: "0.8" })).toBe(false);
   });
 });
 

@@ -55,7 +55,7 @@ export function measures(node: NodeState, index: number, asked: number | null): 
   if (logprob === null || logprob === undefined) return "";
   const said = [`surprisal ${bits(logprob).toFixed(2)} bits`];
   const place = top ? placeOf(node.tokens[index] ?? "", logprob, top, asked) : undefined;
-  if (place === null) said.push(asked ? `rank below ${asked}` : "rank not known");
+  if (place === null) said.push(asked ? `not among the ${asked} likeliest` : "rank not known");
   else if (place !== undefined) said.push(`rank ${place}`);
   const entropy = entropyOf(node, index);
   if (entropy !== null) said.push(`entropy ${entropy.toFixed(2)} bits of what was returned`);

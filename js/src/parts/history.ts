@@ -4,6 +4,7 @@
 import { textTo, type RunState, type State } from "../state";
 import type { Fields } from "../host";
 import { make } from "./dom";
+import { fieldsOf } from "./requestfields";
 import { branchName, sourceOf } from "./road";
 import { completionTokens, outcomeWords, tokenCount } from "./status";
 import { excerpt } from "./text";
@@ -80,6 +81,15 @@ export function promptOf(state: State, run: RunState): string | null {
   const parent = state.nodes[run.nodes[0] ?? ""]?.parent ?? null;
   if (parent === null) return "";
   return state.nodes[parent]?.ids != null ? null : textTo(state, parent);
+}
+
+/** Whether the same prompt with the same parameters is running. */
+export function runsAlready(state: State, prompt: string, fields: Fields): boolean {
+  return Object.values(state.runs).some((run) => {
+    if (run.outcome !== "open" || promptOf(state, run) !== prompt) return false;
+    const sent = fieldsOf(run.request);
+    return Object.entries(fields).every(([name, value]) => value === "" || sent[name] === value);
+  });
 }
 
 function resultOf(state: State, run: RunState): string {

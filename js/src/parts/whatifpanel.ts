@@ -139,10 +139,21 @@ export class WhatIfPanel {
     const share = covered > 0.9995 ? "all" : `${(covered * 100).toFixed(1)} %`;
     this.#token.append(make("p", "acs-whatif-name", `${quoted(node.tokens[piece.last] ?? "")}: ${rows.length} alternatives held ${share} of the probability; shares of that`));
     const table = make("table", "acs-tip-table");
-    table.append(make("caption", "acs-hidden", "Alternative, its probability as sampled and under these settings"));
+    table.append(make("caption", "acs-hidden", "Alternative, its share as returned by the model, and under these settings"), heads());
     for (const one of rows) table.append(line(one, covered));
     this.#token.append(table);
   }
+}
+
+function heads(): HTMLElement {
+  const [head, row] = [make("thead", ""), make("tr", "")];
+  for (const [name, style] of [["", ""], ["returned", "acs-tip-figure"], ["", ""], ["set here", "acs-tip-figure"]] as const) {
+    const cell = make("th", style, name);
+    if (name !== "") cell.scope = "col";
+    row.append(cell);
+  }
+  head.append(row);
+  return head;
 }
 
 function line({ alternative, probability, cut }: Reshaped, covered: number): HTMLElement {

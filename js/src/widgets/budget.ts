@@ -40,7 +40,7 @@ export function read(raw: unknown): Seen | null {
 export function figures(seen: Seen): [string, string, string][] {
   const rows: [string, string, string][] = [
     ["spent", tokens(seen.spent), "since the 1st (UTC)"],
-    ["held", tokens(seen.held), seen.running === 1 ? "1 running request" : `${count(seen.running)} running requests`],
+    ["held", tokens(seen.held), seen.running === 1 ? "by 1 request" : `by ${count(seen.running)} requests`],
   ];
   if (seen.limit !== null || seen.left !== null) {
     const of = seen.limit === null ? "" : `of ${count(seen.limit)}`;

@@ -5,7 +5,7 @@ import { LOST, widget, type Fields, type Host, type Word } from "../host";
 import { make, say } from "../parts/dom";
 import { Form } from "../parts/form";
 import type { Field } from "../parts/fields";
-import { History, promptOf, type Draft } from "../parts/history";
+import { History, promptOf, runsAlready, type Draft } from "../parts/history";
 import { PromptBox } from "../parts/promptbox";
 import { fieldsOf } from "../parts/requestfields";
 import { Stage } from "../parts/stage";
@@ -14,6 +14,7 @@ import { textTo, type RunState } from "../state";
 
 const KEEP_AFTER_MS = 300;
 const BUSY_AFTER_MS = 1000;
+const TWICE = "The same is running already: stop it first, change something, or ask for several at once with n.";
 const BUSY = "The kernel is busy; it runs as soon as the kernel is free.";
 
 class Bench {
@@ -117,7 +118,10 @@ class Bench {
 
   #send(): void {
     if (!this.#sendable() || this.#box.problem !== "") return;
-    this.#ask({ type: "Run", prompt: this.#box.text, fields: this.#form.values });
+    const [prompt, fields] = [this.#box.text, this.#form.values];
+    // A key pressed twice must not be paid twice.
+    if (runsAlready(this.host.state, prompt, fields)) return say(this.#notice, TWICE);
+    this.#ask({ type: "Run", prompt, fields });
   }
 
   #continue(): void {
