@@ -93,7 +93,11 @@ class Comparison:
     def running(self) -> list[int]:
         """The lanes that are still coming."""
         with self._turn:
-            return sorted(self._handles)
+            return sorted(place for place, handle in self._handles.items() if not self._over(handle.run))
+
+    def _over(self, run: str) -> bool:
+        # What is shown as ended can be run again, whether or not its thread has been through yet.
+        return run in self.session.runs and self.session.runs[run].outcome != "open"
 
     def latest(self, round: int | None = None) -> list[str | None]:  # noqa: A002  # the word of the house
         """The run that each lane shows, of now or after an earlier round."""

@@ -120,8 +120,8 @@ def test_reopened_without_kernel_shows_the_static_view_alone(notebook: Open, pag
     token = static.locator("pre > [title]").nth(4)
     token.scroll_into_view_if_needed()
     point_at(token)
-    shown = token.evaluate("e => getComputedStyle(e, '::after').content")
-    assert "▸" in shown
+    hovered = token.element_handle()
+    page.wait_for_function("e => getComputedStyle(e, '::after').content.includes('▸')", arg=hovered)
     # The same tint and the same line under it as in the window.
     assert looks_of(static.locator(".k5").first) == live
     assert nb.output(2).locator(".acs-static").locator(STRANGERS).count() == 0
