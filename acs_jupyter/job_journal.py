@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "ACS_JOURNAL"
 FILE = "jobs.sqlite3"
+BUSY_SECONDS = 5.0
 DAY = 86_400.0
 REQUEST_KEPT = 8 * DAY
 """The service forgets a job seven days after its end."""
@@ -65,7 +66,7 @@ class Journal:
         self.quiet = threading.Lock()
         """Held while the connection is used."""
         place = ":memory:" if path is None else str(private(path))
-        self._db = sqlite3.connect(place, timeout=5.0, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")  # what was sent is known after a power cut too

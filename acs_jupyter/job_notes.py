@@ -2,7 +2,7 @@
 
 Owns the steps of writing: before a submission, after each answer. It must not know HTTP, nor the file's tables.
 A journal that is switched off, or cannot be used, costs no job: what is known then lives in this process only, and one
-warning says so.
+warning says so. One that others have locked is tried again; what could not be written then is written first.
 """
 
 from __future__ import annotations
@@ -44,14 +44,27 @@ class Notes:
     ) -> None:
         self._opened, self._instead = opened, instead
         self._pages: Pages | None = None
-        self._in_memory = False
+        self._in_memory = self._told_locked = False
+        self._missed: list[Callable[[Pages], object]] = []
+        self._numbers: dict[int, int] = {}
+        """The rows of submissions that were written later, by the numbers (below 0) they had until then."""
         self._clock = clock
 
     def sending(self, request: CompletionRequest, key: str, tag: str | None) -> Row | None:
         """Write down that a request is about to be sent."""
         entry = job_entry.submitted(request, key, tag, self._clock())
         body = wire.encode_request(request)
-        return self._with(lambda pages: pages.begin(fingerprint(request), entry, body), None)
+        number = -1 - len(self._numbers)
+        self._numbers[number] = number
+
+        def begin(pages: Pages) -> Row:
+            row = pages.begin(fingerprint(request), entry, body)
+            self._numbers[number] = row.number
+            return row
+
+        from .job_journal import Row  # noqa: PLC0415  # sqlite3's file loads with the first job
+
+        return self._with(begin, Row(number, entry), late=True)
 
     def submitted(self, row: Row | None, job: Job | None, error: AcsError | None) -> Entry | None:
         """Write down how a submission was answered: by a job, a refusal, or by nothing that counts."""
@@ -108,19 +121,33 @@ class Notes:
             return None
 
     def _of(self, job: str, how: Callable[[Entry], Entry]) -> Entry | None:
-        row = self._with(lambda pages: pages.of_job(job), None)
-        return self._change(row.number, how) if row else None
+        def change(pages: Pages) -> Entry | None:
+            row = pages.of_job(job)
+            return pages.journal.change(row.number, how) if row else None
+
+        return self._with(change, None, late=True)
 
     def _change(self, number: int, how: Callable[[Entry], Entry]) -> Entry | None:
-        return self._with(lambda pages: pages.journal.change(number, how), None)
+        def change(pages: Pages) -> Entry | None:
+            return pages.journal.change(self._numbers.get(number, number), how)
 
-    def _with(self, use: Callable[[Pages], T], otherwise: T) -> T:
+        return self._with(change, None, late=True)
+
+    def _with(self, use: Callable[[Pages], T], otherwise: T, *, late: bool = False) -> T:
+        """What ``use`` makes of the pages; ``late``: when others have them, it is done as soon as can be."""
         try:
             if self._pages is None:
                 self._pages = self._opened()
+            while self._missed:
+                self._missed[0](self._pages)
+                del self._missed[0]
             return use(self._pages)
         except (OSError, sqlite3.Error, msgspec.DecodeError) as problem:
             if self._in_memory:
+                return otherwise
+            if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                self._missed += [use] if late else []
+                self._say_locked()
                 return otherwise
             told = f"{type(problem).__name__}: {problem}"
         self._in_memory, self._opened = True, self._instead
@@ -130,7 +157,15 @@ class Notes:
             "ACS_JOURNAL names another file.",
             stacklevel=2,
         )
-        return self._with(use, otherwise)
+        return self._with(use, otherwise, late=late)
+
+    def _say_locked(self) -> None:
+        if not self._told_locked:
+            self._told_locked = True
+            warnings.warn(
+                "The journal of jobs is locked by another program; jobs go on, and are written down when it is free.",
+                stacklevel=4,
+            )
 
 
 def notes_for(base: str, secret: Secret) -> Notes:

@@ -238,3 +238,24 @@ def test_nothing_is_opened_before_a_job(book: Path) -> None:
     with Client("http://127.0.0.1:9", KEY) as c:
         assert c.jobs.notes is not None
     assert not book.exists()
+
+
+def test_a_locked_journal_is_tried_again_and_misses_nothing(
+    book: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_journal, "BUSY_SECONDS", 0.1)
+    made = [whole({"id": f"job_{i}", "status": "queued"}, "202 Accepted") for i in range(4)]
+    with Player(made) as server, Client(server.base, KEY) as client:
+        client.jobs.submit("prompt 0", **ASK)
+        with sqlite3.connect(book, isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.warns(UserWarning, match="locked by another program"):
+                client.jobs.submit("prompt 1", **ASK)
+            other.execute("COMMIT")
+        other.close()
+        client.jobs.submit("prompt 2", **ASK)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            client.jobs.submit("prompt 3", **ASK)
+    found = [(row.entry.job, row.entry.prompt) for row in opened(book).rows()]
+    assert sorted(found) == [(f"job_{i}", f"prompt {i}") for i in range(4)]

