@@ -6,6 +6,7 @@ Owns the choice between them and the order of the outputs. It must not know requ
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -23,6 +24,9 @@ from .unsaved import Unsaved
 if TYPE_CHECKING:
     from .completion import Completion
     from .pump import Handle
+
+
+_log = logging.getLogger(__name__)
 
 
 def make_view(shell: Any) -> View:
@@ -90,7 +94,7 @@ class NotebookView:
 
     def _save(self, *, fit: bool = False) -> None:
         from .record import record_of  # noqa: PLC0415  # packed at the end
-        from .widgets.snapshot import mimebundle, room_left  # noqa: PLC0415  # drawn at the end
+        from .widgets.snapshot import mimebundle, plain_text, room_left  # noqa: PLC0415  # drawn at the end
 
         with self._saving:
             now = self._session.copy()  # branches may be coming while it is drawn
@@ -101,7 +105,11 @@ class NotebookView:
             part = any(now.runs[run].outcome == "open" for run in self._family(now))
             now.interrupt_open()  # nothing more comes into this copy
             spent = len(json.dumps(record)) + self._window.weight
-            bundle = mimebundle(now, self._run, spent=spent, part=part)
+            try:
+                bundle = mimebundle(now, self._run, spent=spent, part=part)
+            except Exception:  # noqa: BLE001 - whatever it was: text and record must not be lost
+                _log.exception("the static view of a run could not be drawn; its text and record are kept")
+                bundle = {"text/plain": plain_text(now, self._run)}
             if fit and not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
             self._copy.update(bundle, raw=True, metadata=record)

@@ -35,8 +35,8 @@ class Likely(NamedTuple):
 
     @property
     def probability(self) -> float:
-        """``exp(logprob)``."""
-        return math.exp(self.logprob)
+        """``exp(logprob)``, at most 1."""
+        return math.exp(min(self.logprob, 0.0))
 
 
 class Distribution:

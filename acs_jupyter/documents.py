@@ -23,7 +23,7 @@ from .errors import InvalidRequest, NoPromptLogprobs
 from .rollouts import rollout
 from .rollouts.results import Entry, Results
 from .score_steps import CHARS_A_TOKEN, SMALLEST, TOO_LONG, can_score, score_of
-from .score_values import Score
+from .score_values import Score, perplexity_of
 from .score_windows import pieces, together
 from .scoring import client_of, with_limit
 
@@ -55,7 +55,7 @@ class Sums:
     @property
     def perplexity(self) -> float:
         """As :attr:`Score.perplexity`."""
-        return math.exp(-self.logprob / self.scored) if self.scored else math.nan
+        return perplexity_of(self.logprob, self.scored)
 
     @property
     def bits_per_byte(self) -> float:

@@ -47,14 +47,15 @@ def command(shell: Any, rest: str, keep: Callable[[Completion], None]) -> None:
 
 
 def _show(shell: Any, one: Left, keep: Callable[[Completion], None]) -> None:
+    place = " ".join(filter(None, (one.about.get("notebook"), one.about.get("cell"))))
     try:
         completion = one.completion()
-    except (OSError, ValueError) as error:
-        print(f"{error} It is left where it is.")
+        print(f"from {place}:" if place else "from a cell:")
+        show_copy(shell, completion)
+    except Exception as error:  # noqa: BLE001 - a file can hold anything, and the ones after it are waited for
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is damaged"
+        print(f"{one.path} cannot be shown: {why}. It is left where it is.")
         return
-    place = " ".join(filter(None, (one.about.get("notebook"), one.about.get("cell"))))
-    print(f"from {place}:" if place else "from a cell:")
-    show_copy(shell, completion)
     keep(completion)
     one.forget()
 

@@ -56,6 +56,16 @@ class ScoredToken(Struct, frozen=True):
         return self.start + len(self.text)
 
 
+def perplexity_of(logprob: float, scored: int) -> float:
+    """``exp(-logprob / scored)``; ``nan`` for no token, ``inf`` where no number can hold it."""
+    if not scored:
+        return math.nan
+    try:
+        return math.exp(-logprob / scored)
+    except OverflowError:
+        return math.inf
+
+
 @dataclass(frozen=True)
 class Score:
     """One text as a model reads it.
@@ -100,8 +110,8 @@ class Score:
 
     @property
     def perplexity(self) -> float:
-        """``exp(-logprob / scored)``; ``nan`` when nothing is scored."""
-        return math.exp(-self.logprob / self.scored) if self.scored else math.nan
+        """``exp(-logprob / scored)``; ``nan`` when nothing is scored, ``inf`` where no number can hold it."""
+        return perplexity_of(self.logprob, self.scored)
 
     @property
     def bytes(self) -> int:

@@ -39,6 +39,8 @@ GRACE = 5.0
 SILENT = 60.0
 """Seconds without a write after which a file counts as left behind, where its kernel cannot be looked for."""
 
+_LONGEST_HEADER = 65_536
+
 _log = logging.getLogger(__name__)
 
 
@@ -119,9 +121,10 @@ class Unsaved:
             self._go_on()
             if self._family.open or self._last > position:
                 return False
-            if self._file is not None:
-                self._close()
+            self._close()
+            if self._path.name:  # one that was given up is not whole, and not needed
                 _remove_later(self._path)
+                self._path = Path()
             return True
 
     def end(self) -> None:
@@ -195,17 +198,28 @@ def left() -> list[Left]:
         return []
     found = []
     for path in sorted(folder.glob("*.jsonl")):
-        with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
-            with path.open("rb") as file:
-                header = json.loads(file.readline())
-                anything = file.readline().endswith(b"\n")
-            if not _is_left(path, header["kernel"]):
-                continue
-            if anything:
-                found.append(Left(path, {str(k): str(v) for k, v in header["about"].items()}))
-            else:  # it was killed before it had written anything down
-                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if one := _looked_at(path):
+                found.append(one)
     return found
+
+
+def _looked_at(path: Path) -> Left | None:
+    """A file that was left behind. One that cannot be read is one too: whoever opens it is told."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline(_LONGEST_HEADER)
+            if not first:
+                return None  # somebody is beginning it
+            header = json.loads(first)
+            anything = file.readline().endswith(b"\n")
+        about = {str(key): str(value) for key, value in header["about"].items()}
+        gone = _is_left(path, header["kernel"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return Left(path, {})
+    if gone and not anything:  # it was killed before it had written anything down
+        path.unlink(missing_ok=True)
+    return Left(path, about) if gone and anything else None
 
 
 def recover() -> list[Completion]:

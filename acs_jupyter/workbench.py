@@ -43,6 +43,8 @@ class Workbench(Bench):
         notebook: Notebook | None = None,
         **given: Any,
     ) -> None:
+        if not isinstance(session, Session | None):
+            raise InvalidRequest(f"session must be a Session, not {type(session).__name__}.")
         self.session = session if session is not None else Session()
         self._notebook = notebook or this_kernel_s()
         self._copy: Any = None
@@ -103,6 +105,10 @@ class Workbench(Bench):
     def _place(self, node: str) -> Place:
         if node not in self.session.nodes:
             raise InvalidRequest("What is to be continued is not in this session any more.")
+        if any(one.ids is not None for one in self.session.path(node)):
+            raise InvalidRequest(
+                "Its prompt was token ids, whose text is not known; it cannot go on as text."
+            )
         return Place(self.session, node)
 
     def _ended(self, handle: Handle) -> None:

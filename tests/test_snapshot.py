@@ -12,6 +12,7 @@ import pytest
 
 from acs_jupyter import events as ev
 from acs_jupyter.session import Session
+from acs_jupyter.tree import Node
 from acs_jupyter.widgets.reading import INVISIBLE, align, level, percent, quoted, visible
 from acs_jupyter.widgets.snapshot import mimebundle, plain_text, static_html
 from acs_jupyter.widgets.tinted import on_file, tinted
@@ -184,3 +185,9 @@ def test_reading() -> None:
     assert [percent(value) for value in (0.0, -5.0, -9.0, -20.0)] == ["100.0%", "0.67%", "0.012%", "<0.001%"]
     assert quoted(" the") == "'·the'"
     assert visible("\u202e\n") == "⟨U+202E⟩↵"
+
+
+def test_a_probability_above_one_is_drawn_as_one() -> None:
+    """Nothing that a server says keeps a text out of the notebook."""
+    node = Node("n", "r", None, 0, parts=["a"], tokens=["a"], logprobs=[-1.0], top=[{" b": 1e5, "a": -1.0}])
+    assert tinted(node) == "<span class=k1 title='100%·b ▸36.8%'>a</span>"

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from acs_jupyter import Session, load, recover
 from acs_jupyter import events as ev
 from acs_jupyter import unsaved as module
 from acs_jupyter.copying import Copier
+from acs_jupyter.recovering import command
 from acs_jupyter.unsaved import Unsaved, left
 from acs_jupyter.wire import CompletionRequest
 from tests.support.kernels import Kernel
@@ -129,7 +131,61 @@ def test_files_of_kernels_that_run_are_theirs(folder: Path, monkeypatch: pytest.
     (folder / "0-junk.jsonl").write_text("junk\n")
     (folder / "1-junk.jsonl").write_text('{"kernel": 3}\n[]\n')
     (folder / "2-junk.jsonl").write_bytes(b"")
-    assert len(left()) == 1
+    assert [one.path.name[:6] for one in left()[:2]] == [
+        "0-junk",
+        "1-junk",
+    ]  # damaged, and not kept silent about
+    assert len(left()) == 3
+
+
+def test_a_damaged_file_is_one_line_and_those_after_it_are_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session()
+    Unsaved(session, "r")
+    session.apply([*opened("r"), came("r.0", " all of it")])
+    monkeypatch.setattr(module, "is_gone", lambda process: True)
+    (good,) = files(folder)
+    header, *events = good.read_bytes().splitlines(keepends=True)
+    broken = {
+        "0-deep": b"[" * 200_000 + b"\n[]\n",
+        "0-kernel": header.replace(b'"kernel"', b'"nothing"') + b"".join(events),
+        "0-model": b"".join([header, *events]).replace(b'"request":{', b'"request":{"model":[1],'),
+        "0-torn": header + events[0][: len(events[0]) // 2] + b"\n" + b"".join(events[1:]),
+    }
+    for name, data in broken.items():
+        (folder / f"{name}.jsonl").write_bytes(data)
+    kept: list[Any] = []
+    command(SimpleNamespace(kernel=None), "all", kept.append)
+    told = capsys.readouterr().out.splitlines()
+    assert not good.exists()
+    for name in ("0-deep", "0-torn"):
+        (line,) = [line for line in told if name in line]
+        assert line.endswith("cannot be shown: it is damaged. It is left where it is.")
+    # What can be shown nevertheless is shown.
+    assert [path.stem for path in files(folder)] == ["0-deep", "0-torn"]
+    assert [one.text for one in kept] == [" all of it"] * 3
+    assert not [line for line in told if line.startswith("Nothing was left")]
+    command(SimpleNamespace(kernel=None), "forget", kept.append)
+    assert files(folder) == []
+
+
+def test_a_file_that_was_given_up_goes_when_the_copy_is_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session()
+    mine = Unsaved(session, "r")
+    session.apply([*opened("r"), came("r.0", " a")])
+    (kept,) = files(folder)
+
+    def full(file: int, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "_write_all", full)
+    session.apply([came("r.0", " b"), ev.RunClosed("r", "done")])
+    assert kept.exists()
+    assert mine.saved(len(session))
+    assert gone(kept)
 
 
 def test_off_means_off_and_a_full_disk_stops_nothing(

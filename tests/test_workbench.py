@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from acs_jupyter import Session, load
+from acs_jupyter import events as ev
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.form import SHOWN, field_of, fields, read, written
 from acs_jupyter.notebook import Notebook
@@ -148,6 +149,19 @@ def test_without_a_server_one_line_says_what_to_do(desk: Any, monkeypatch: pytes
     monkeypatch.delenv("ACS_API_KEY")
     it.ask(type="Run", prompt="Hi", fields={})
     assert "%acs local" in it.words("refused")[0]["message"]
+
+
+def test_what_follows_token_ids_cannot_go_on_as_text(desk: Any) -> None:
+    session = Session()
+    session.apply(ev.opening("r", CompletionRequest(prompt=[1000, 1001], model="m")))
+    session.apply([ev.TokensArrived("r.0", " right"), ev.RunClosed("r", "done")])
+    it = desk(ON, session=session)
+    it.ask(type="Continue", node="r.0", fields={"max_tokens": "3"})
+    (refused,) = it.words("refused")
+    assert refused["message"].startswith("Its prompt was token ids, whose text is not known")
+    assert it.bodies == []
+    with pytest.raises(InvalidRequest, match="session must be a Session, not int"):
+        Workbench(5)  # type: ignore[arg-type]
 
 
 def test_two_benches_on_one_session_stop_each_other_s_runs(desk: Any) -> None:

@@ -109,7 +109,7 @@ def _token(node: Node, index: int) -> str:
     return " ".join(
         _entry(one.token, one.logprob, one.sampled)
         for one in found
-        if one.sampled or math.exp(one.logprob) >= LEAST
+        if one.sampled or math.exp(min(one.logprob, 0.0)) >= LEAST
     )
 
 
