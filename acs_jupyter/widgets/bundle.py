@@ -16,7 +16,7 @@ for(;i<p.length;)for(n|=(d()*91+d())<<k,k+=13;k>7;k-=8,n>>=8)b.push(n&255);
 [s,t]=(await new Response(new Blob([new Uint8Array(b).slice(0,{size})]).stream().pipeThrough(
 new DecompressionStream("deflate-raw"))).text()).split("\0");
 i="acs-style-{digest}";
-document.getElementById(i)||document.head.append(Object.assign(document.createElement("style"),{{id:i,textContent:t}}));
+n=document;n.getElementById(i)||n.head.append(Object.assign(n.createElement("style"),{{id:i,textContent:t}}));
 s=URL.createObjectURL(new Blob([s],{{type:"text/javascript"}}));
 const m=(await import(s)).default;URL.revokeObjectURL(s);export default m
 """.strip().replace("\n", "")

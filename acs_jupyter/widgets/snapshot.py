@@ -27,7 +27,11 @@ FULL = 2_000
 
 _HUE = "#d66a0c"
 _TINTS = ("0f", "1c", "2b", "3b", "4a", "5c", "70")
-_INK = "border-bottom:{} rgb(214,106,12)"
+_INKS = {3: "1px dotted", 4: "1px solid", 5: "1px solid", 6: "2px solid", 7: "3px double"}
+_LEVELS = "".join(
+    f".k{i}{{background:{_HUE}{tint}" + (f";border-bottom:{_INKS[i]} {_HUE}}}" if i in _INKS else "}")
+    for i, tint in enumerate(_TINTS, start=1)
+)
 _STYLE = f"""
 .acs-static{{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);
 color:var(--jp-content-font-color1,inherit)}}
@@ -35,16 +39,12 @@ color:var(--jp-content-font-color1,inherit)}}
 overflow-wrap:anywhere;word-break:normal;unicode-bidi:plaintext}}
 .acs-static .acs-grid{{display:grid;gap:10px;
 grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr))}}
-.acs-static .acs-grid>div{{border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:6px 10px}}
+.acs-static .acs-grid>div{{border:1px solid #80808059;border-radius:4px;padding:6px 10px}}
 .acs-static .acs-line,.acs-static .acs-name{{
 font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);opacity:.75;margin-top:6px}}
 .acs-static .acs-error{{opacity:1;border-left:3px solid #c62828;padding-left:10px}}
 .acs-static u{{text-decoration:none}}
-{"".join(f".acs-static .k{i}{{background:{_HUE}{tint}}}" for i, tint in enumerate(_TINTS, start=1))}
-.acs-static .k3{{{_INK.format("1px dotted")}}}
-.acs-static .k4,.acs-static .k5{{{_INK.format("1px solid")}}}
-.acs-static .k6{{{_INK.format("2px solid")}}}
-.acs-static .k7{{{_INK.format("3px double")}}}
+.acs-static{{{_LEVELS}}}
 .acs-static i{{font-style:normal;user-select:none}}.acs-static i::before{{content:"↵";opacity:.5}}
 .acs-static [title]:hover{{outline:1px solid #888}}
 .acs-static [title]:hover::after{{content:attr(title);

@@ -148,9 +148,7 @@ export class WhatIfPanel {
 function heads(): HTMLElement {
   const [head, row] = [make("thead", ""), make("tr", "")];
   for (const [name, style] of [["", ""], ["returned", "acs-tip-figure"], ["", ""], ["set here", "acs-tip-figure"]] as const) {
-    const cell = make("th", style, name);
-    if (name !== "") cell.scope = "col";
-    row.append(cell);
+    row.append(make(name === "" ? "td" : "th", style, name));
   }
   head.append(row);
   return head;
