@@ -107,6 +107,7 @@ FLOORS = [
     {"loom_reading", "loom_selection"},
     {"loom_changing"},
     {"loom"},
+    {"rollouts.filling"},
     {"rollouts.journal", "rollouts.cache", "rollouts.lines", "rollouts.outcomes"},
     {"rollouts.feed", "rollouts.results"},
     {"rollouts.dispatch", "rollouts.served"},

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,38 +21,12 @@ from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.patience import aside
 from acs_jupyter.secret import Secret
 from tests.support.desks import until
+from tests.support.ledger_others import KEY, OK, OK_STREAM, locked, month
 from tests.support.player import DONE, Player, frames, stream, whole
 from tests.support.servers import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-KEY = "acs-bm-0123abcd-do-not-show-me-anywhere"
-USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
-ANSWER = {
-    "id": "c",
-    "model": "m",
-    "choices": [{"index": 0, "text": "yes", "finish_reason": "length"}],
-    "usage": USAGE,
-}
-OK = whole(ANSWER)
-OK_STREAM = stream(*frames(["yes"]), DONE)
-
-
-def month() -> tuple[int, int]:
-    sums = "SELECT coalesce(sum(used), 0), coalesce(sum(held), 0) FROM accounts WHERE kind = 'month'"
-    return ledger().store.rows(sums)[0]
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[sqlite3.Connection]:
-    """The file, held by somebody else."""
-    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield other
-        if other.in_transaction:
-            other.execute("ROLLBACK")
-
+    pass
 
 # -- processes that cannot be seen ----------------------------------------------------------------
 

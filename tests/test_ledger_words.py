@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,37 +17,11 @@ from acs_jupyter.budget_command import export
 from acs_jupyter.ledger import ledger, report
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.secret import Secret
-from tests.support.player import DONE, Player, frames, stream, whole
+from tests.support.ledger_others import ANSWER, KEY, month
+from tests.support.player import Player, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-KEY = "acs-bm-0123abcd-do-not-show-me-anywhere"
-USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
-ANSWER = {
-    "id": "c",
-    "model": "m",
-    "choices": [{"index": 0, "text": "yes", "finish_reason": "length"}],
-    "usage": USAGE,
-}
-OK = whole(ANSWER)
-OK_STREAM = stream(*frames(["yes"]), DONE)
-
-
-def month() -> tuple[int, int]:
-    sums = "SELECT coalesce(sum(used), 0), coalesce(sum(held), 0) FROM accounts WHERE kind = 'month'"
-    return ledger().store.rows(sums)[0]
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[sqlite3.Connection]:
-    """The file, held by somebody else."""
-    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield other
-        if other.in_transaction:
-            other.execute("ROLLBACK")
-
+    pass
 
 # -- the turn of the month ------------------------------------------------------------------------
 

@@ -8,15 +8,13 @@ few back, and their requests are then sent again.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -24,16 +22,14 @@ from ..errors import InvalidRequest
 from ..folder import mark, new_salt
 from ..secret import Secret
 from ..transactions import transaction
+from .filling import compare, fill
 from .items import Item
 from .lock import FileLock
-from .plan import Plan, content_key, differences, prompt_digest, variant_digest
+from .plan import Plan
 
 PENDING, SENT, DONE, FAILED = range(4)
 """A request's state: still to be sent, sent and not known to have ended, answered, failed for good."""
 
-_T = TypeVar("_T")
-_PAGE = 500
-"""Items written at a time: what bounds the memory."""
 _MARK, _VERSION = 0x61637372, 1
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
@@ -295,7 +291,7 @@ def _value(db: sqlite3.Connection, name: str) -> Any:
 def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Path) -> None:
     there = check(db, path)
     if there and db.execute("SELECT count(*) FROM requests WHERE attempts > 0 OR state > 0").fetchone()[0]:
-        _compare(db, plan, items, path)
+        compare(db, stored_plan(db), plan, items, path)
         return
     db.execute("PRAGMA journal_mode=WAL")
     with transaction(db):
@@ -307,7 +303,7 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         db.execute("INSERT INTO about VALUES ('plan', ?)", (msgspec.json.encode(plan.described()),))
         db.execute("INSERT INTO about VALUES ('variants', ?)", (len(plan.variants),))
         db.execute("INSERT INTO about VALUES ('made_at', ?)", (time.time(),))
-        _fill(db, plan, items)
+        fill(db, plan, items)
         db.execute(f"PRAGMA application_id={_MARK}")
         db.execute(f"PRAGMA user_version={_VERSION}")
     with contextlib.suppress(OSError):
@@ -335,78 +331,3 @@ def _sent_elsewhere(db: sqlite3.Connection, path: Path, sender: Sender) -> str:
         f"{path.name} was begun {' '.join(other)}; what is left is asked at {now['server']} with the key "
         f"{now['key'].partition(':')[0]}. Name another file to keep them apart."
     )
-
-
-def _fill(db: sqlite3.Connection, plan: Plan, items: Iterable[Item]) -> None:
-    digests = [variant_digest(variant) for variant in plan.variants]
-    models = [plan.models.index(variant.model) for variant in plan.variants]
-    places = list(zip(digests, models, strict=True))
-    for page in _paged(enumerate(items)):
-        known = [(item, prompt, meta, _checked(plan, item, prompt)) for item, (prompt, meta) in page]
-        twins = _twins(db, [digest for *_, digest in known])
-        requests = []
-        for item, _, _, digest in known:
-            first, twin = item * len(places), twins[digest]
-            twins[digest] += 1
-            requests += [
-                (first + v, content_key(d, digest, twin), model) for v, (d, model) in enumerate(places)
-            ]
-        rows = [(item, msgspec.json.encode(prompt), digest, meta) for item, prompt, meta, digest in known]
-        db.executemany("INSERT INTO items VALUES (?,?,?,?)", rows)
-        db.executemany("INSERT INTO requests (number, key, model) VALUES (?,?,?)", requests)
-
-
-def _paged(items: Iterable[_T]) -> Iterator[list[_T]]:
-    source = iter(items)
-    while page := list(itertools.islice(source, _PAGE)):
-        yield page
-
-
-def _twins(db: sqlite3.Connection, digests: list[bytes]) -> Counter[bytes]:
-    """How many items of each prompt are there already."""
-    marks = ",".join("?" * len(digests))
-    query = f"SELECT digest, count(*) FROM items WHERE digest IN ({marks}) GROUP BY digest"
-    return Counter(dict(db.execute(query, digests).fetchall()))
-
-
-def _checked(plan: Plan, item: int, prompt: Any) -> bytes:
-    try:
-        return prompt_digest(prompt)
-    except UnicodeEncodeError:
-        try:
-            plan.variants[0].request(prompt)  # says it in the words for a request
-        except InvalidRequest as error:
-            raise InvalidRequest(f"Item {item}: {error.message}") from None
-        raise
-
-
-def _compare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Path) -> None:
-    changed = differences(stored_plan(db), plan)
-    stored = db.execute("SELECT digest, meta FROM items ORDER BY item")
-    count, other, first, notes = 0, 0, None, []
-    for item, (prompt, meta) in enumerate(items):
-        count += 1
-        row = stored.fetchone()
-        if row is None:
-            _checked(plan, item, prompt)
-        elif row[0] != _checked(plan, item, prompt):
-            other, first = other + 1, item if first is None else first
-        elif row[1] != meta:
-            notes.append((meta, item))
-    (before,) = db.execute("SELECT count(*) FROM items").fetchone()
-    if before != count:
-        changed.append(f"prompts: {before} -> {count}")
-    if other:
-        changed.append(
-            f"{other} {'prompts differ' if other > 1 else 'prompt differs'}, the first is item {first}"
-        )
-    if changed:
-        raise InvalidRequest(
-            f"{path} belongs to another plan ({'; '.join(changed)}). Nothing was sent. "
-            "Name another file for this one, or put the plan back."
-        )
-    stored.close()
-    with transaction(db):
-        db.executemany(
-            "UPDATE items SET meta=? WHERE item=?", notes
-        )  # what is known about a prompt may change

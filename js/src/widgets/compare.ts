@@ -7,6 +7,7 @@ import { Choices, pageMemory } from "../parts/choices";
 import { Controls } from "../parts/controls";
 import { describe } from "../parts/description";
 import { freshId, make, say } from "../parts/dom";
+import { mount } from "../parts/mounting";
 import { inspect, type Looked } from "../parts/inspect";
 import { Lane, type LaneSpec } from "../parts/lane";
 import { PromptBox } from "../parts/promptbox";
@@ -230,24 +231,4 @@ function labelled(words: string, field: HTMLSelectElement): HTMLElement {
   return label;
 }
 
-function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
-  const board = new Board(host, signal);
-  el.append(board.element);
-  let frame = 0;
-  let fresh = false;
-  const deaf = host.listen((other) => {
-    fresh ||= other;
-    frame ||= requestAnimationFrame(() => {
-      frame = 0;
-      board.update(fresh);
-      fresh = false;
-    });
-  });
-  signal.addEventListener("abort", () => {
-    deaf();
-    cancelAnimationFrame(frame);
-    board.element.remove();
-  });
-}
-
-export default () => widget(draw);
+export default () => widget((host, el, signal) => mount(new Board(host, signal), host, el, signal));

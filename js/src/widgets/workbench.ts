@@ -3,6 +3,7 @@
  */
 import { LOST, widget, type Fields, type Host, type Word } from "../host";
 import { make, say } from "../parts/dom";
+import { mount } from "../parts/mounting";
 import { Form } from "../parts/form";
 import type { Field } from "../parts/fields";
 import { History, promptOf, runsAlready, type Draft } from "../parts/history";
@@ -239,24 +240,4 @@ function stamp(): string {
   return `workbench-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, "").replace("T", "-")}`;
 }
 
-function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
-  const bench = new Bench(host, signal);
-  el.append(bench.element);
-  let frame = 0;
-  let fresh = false;
-  const deaf = host.listen((other) => {
-    fresh ||= other;
-    frame ||= requestAnimationFrame(() => {
-      frame = 0;
-      bench.update(fresh);
-      fresh = false;
-    });
-  });
-  signal.addEventListener("abort", () => {
-    deaf();
-    cancelAnimationFrame(frame);
-    bench.element.remove();
-  });
-}
-
-export default () => widget(draw);
+export default () => widget((host, el, signal) => mount(new Bench(host, signal), host, el, signal));
