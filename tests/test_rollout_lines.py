@@ -7,25 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from acs_jupyter import Client, Rollout, rollout
+from acs_jupyter import Client
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.ledger import ledger
-from acs_jupyter.local.desk import Limits
 from acs_jupyter.rollouts.driver import Stats
 from acs_jupyter.rollouts.lines import batch_client
 from acs_jupyter.rollouts.progress import words
 from tests.support.player import CLOSE, DONE, Player, frames, head, stream, whole
+from tests.support.rollouts import NO_LIST, WORDS, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.servers import Running
-
-WORDS = [f"word {i}" for i in range(20)]
-SLOW = [f"#scripted rate=40 tokens=12\n{i}" for i in range(24)]
-NO_LIST = {"/models": whole({"error": {"code": "not_found", "message": "none"}}, "404 Not Found")}
-FREE = Limits(starts=0, reads=0)
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +32,6 @@ def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def client(scripted_server: Running) -> Iterator[Client]:
     with Client(scripted_server.base, scripted_server.key, model="scripted") as made:
         yield made
-
-
-def run(client: Client, prompts: Any = WORDS, **options: Any) -> Rollout:
-    fields = {"max_tokens": 4, "seed": 1, "starts": 0, "progress": False, "into": "run.acs.db"}
-    return rollout(prompts, client=client, **(fields | options))
 
 
 # Lines

@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from acs_jupyter import Client, Rollout, rollout, rollout_async
+from acs_jupyter import Client, Rollout, rollout_async
 from acs_jupyter.errors import BudgetRefused
-from acs_jupyter.local.desk import Limits
 from tests.support.desks import OWN, Counter, counter, until
-from tests.support.player import whole
+from tests.support.rollouts import FREE, SLOW, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.servers import Running
-
-WORDS = [f"word {i}" for i in range(20)]
-SLOW = [f"#scripted rate=40 tokens=12\n{i}" for i in range(24)]
-NO_LIST = {"/models": whole({"error": {"code": "not_found", "message": "none"}}, "404 Not Found")}
-FREE = Limits(starts=0, reads=0)
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +34,6 @@ def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def client(scripted_server: Running) -> Iterator[Client]:
     with Client(scripted_server.base, scripted_server.key, model="scripted") as made:
         yield made
-
-
-def run(client: Client, prompts: Any = WORDS, **options: Any) -> Rollout:
-    fields = {"max_tokens": 4, "seed": 1, "starts": 0, "progress": False, "into": "run.acs.db"}
-    return rollout(prompts, client=client, **(fields | options))
 
 
 # Stopping
