@@ -94,7 +94,7 @@ STAYS_HOME = (
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
 )
-"""JupyterLab asks no other machine for news, newer versions or extensions, and does not ask whether it may."""
+"""JupyterLab asks no other machine for news, newer versions or extensions, even where a reader says yes to news."""
 
 
 def _first_notebook() -> str:
