@@ -17,58 +17,58 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .budget_view import BudgetMeter
-    from .calibrating import Calibration, calibration
     from .client import AsyncClient, Client
-    from .compare import Compare
+    from .comparing.compare import Compare
     from .completion import Choice, Completion, Token
-    from .differences import Difference, difference
-    from .distribution import Distribution, Distributions
     from .errors import AcsError
-    from .inspector import Inspector
-    from .job_board import JobBoard
-    from .loom import Loom
-    from .record import load
+    from .jobs.board import JobBoard
+    from .keeping.record import load
+    from .keeping.unsaved import recover
+    from .ledger.view import BudgetMeter
+    from .log.session import Session
+    from .looms.loom import Loom
+    from .notebook.workbench import Workbench
     from .rollouts import Rollout, rollout, rollout_async
-    from .scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
-    from .session import Session
-    from .surgery import Surgery
-    from .unsaved import recover
-    from .workbench import Workbench
+    from .scores.calibrating import Calibration, calibration
+    from .scores.differences import Difference, difference
+    from .scores.distribution import Distribution, Distributions
+    from .scores.inspector import Inspector
+    from .scores.scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
+    from .scores.surgery import Surgery
 
 _HOMES = {
     "AcsError": "errors",
     "AsyncClient": "client",
-    "BudgetMeter": "budget_view",
-    "Calibration": "calibrating",
+    "BudgetMeter": "ledger.view",
+    "Calibration": "scores.calibrating",
     "Choice": "completion",
     "Client": "client",
-    "Compare": "compare",
+    "Compare": "comparing.compare",
     "Completion": "completion",
-    "Difference": "differences",
-    "Distribution": "distribution",
-    "Distributions": "distribution",
-    "Inspector": "inspector",
-    "JobBoard": "job_board",
-    "Loom": "loom",
+    "Difference": "scores.differences",
+    "Distribution": "scores.distribution",
+    "Distributions": "scores.distribution",
+    "Inspector": "scores.inspector",
+    "JobBoard": "jobs.board",
+    "Loom": "looms.loom",
     "Rollout": "rollouts",
-    "Session": "session",
-    "Surgery": "surgery",
+    "Session": "log.session",
+    "Surgery": "scores.surgery",
     "Token": "completion",
-    "Workbench": "workbench",
-    "calibration": "calibrating",
-    "choose": "scoring",
-    "difference": "differences",
-    "distributions": "scoring",
-    "load": "record",
-    "logprob": "scoring",
-    "next_token": "scoring",
-    "perplexity": "scoring",
-    "recover": "unsaved",
+    "Workbench": "notebook.workbench",
+    "calibration": "scores.calibrating",
+    "choose": "scores.scoring",
+    "difference": "scores.differences",
+    "distributions": "scores.scoring",
+    "load": "keeping.record",
+    "logprob": "scores.scoring",
+    "next_token": "scores.scoring",
+    "perplexity": "scores.scoring",
+    "recover": "keeping.unsaved",
     "rollout": "rollouts",
     "rollout_async": "rollouts",
-    "score": "scoring",
-    "score_async": "scoring",
+    "score": "scores.scoring",
+    "score_async": "scores.scoring",
 }
 
 __all__ = [
@@ -122,9 +122,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext acs_jupyter``."""
-    importlib.import_module(".magics", __name__).load(shell)
+    importlib.import_module(".notebook.magics", __name__).load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """``%unload_ext acs_jupyter``."""
-    importlib.import_module(".magics", __name__).unload(shell)
+    importlib.import_module(".notebook.magics", __name__).unload(shell)

@@ -167,7 +167,7 @@ def _data_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_budget(commands: argparse._SubParsersAction[_Parser]) -> None:
-    from .budget_command import add_arguments
+    from .ledger.command import add_arguments
 
     parser = commands.add_parser("budget", help="what was spent, held and is left; limits, export")
     add_arguments(parser)
@@ -257,7 +257,7 @@ def _demo(args: argparse.Namespace) -> int:
 def _jobs(args: argparse.Namespace) -> int:
     if args.action == "reconcile":
         return _reconcile(args)
-    from .job_command import run
+    from .jobs.command import run
 
     return run(args)
 
@@ -274,13 +274,13 @@ def _reconcile(args: argparse.Namespace) -> int:
 
 
 def _ledger(args: argparse.Namespace) -> int:
-    from .budget_command import in_shell
+    from .ledger.command import in_shell
 
     return in_shell(args)
 
 
 def _strip(args: argparse.Namespace) -> int:
-    from .strip import strip
+    from .keeping.strip import strip
 
     worst = 0
     for path in args.notebook:  # one that is missing keeps no other from being stripped

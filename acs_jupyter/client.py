@@ -16,12 +16,12 @@ import httpx
 
 from .completion import Completion
 from .connection import LOST, NOT_SENT, Connection, Reached, Sink, made, stream_fields, streamed_if_possible
-from .events import AnyEvent
 from .exchange import Exchange
-from .jobs import AsyncJobs, Jobs
+from .jobs.calls import AsyncJobs, Jobs
+from .log.events import AnyEvent
+from .log.session import Session
 from .parting import part, part_async
 from .resending import Sending
-from .session import Session
 from .streams import AsyncStream, Stream, result_of
 from .wire import Fields, Model, ModelStatus, Prompt
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from .branching import branches_of, origin_of, source_of
-from .events import Origin, Scored
-from .session import Node, Run, Session
+from .log.branching import branches_of, origin_of, source_of
+from .log.events import Origin, Scored
+from .log.session import Node, Run, Session
 from .wire import CLAMPED, Clamp, Usage, parse_clamp
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .exact_ids import ExactIds
     from .replay import Replay
+    from .scores.exact_ids import ExactIds
 
 MINUS_INFINITY = -9999.0
 """vLLM writes this for a probability of zero, so that JSON stays valid."""
@@ -312,7 +312,7 @@ class Completion:
 
     def with_ids(self, client: Any = None, *, choice: int = 0) -> ExactIds:
         """Token ids of the prompt and of a choice's text, by one scoring request; see :mod:`acs_jupyter.exact_ids`."""
-        from .exact_ids import with_ids  # noqa: PLC0415  # needs a client, which reading a record does not
+        from .scores.exact_ids import with_ids  # noqa: PLC0415  # needs a client, which reading a record does not
 
         return with_ids(self, client, choice=choice)
 

@@ -17,16 +17,17 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from . import forking, wire
+from . import wire
 from ._version import __version__
 from .checks import beyond_model, build_request, unchecked
 from .errors import AcsError, ClientClosed, ConnectionFailed, InvalidRequest, NotConfigured
-from .events import AnyEvent, Waited
 from .exchange import Exchange
 from .failures import error_from_body
-from .interrupts import uninterrupted
+from .log.events import AnyEvent, Waited
+from .machine import forking
+from .machine.interrupts import uninterrupted
+from .machine.patience import Busy, aside, hurried
 from .metering import Ledgered, Meter
-from .patience import Busy, aside, hurried
 from .plain import has_utf8
 from .secret import Secret
 from .settings import (

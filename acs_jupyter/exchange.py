@@ -18,17 +18,8 @@ from typing import Any
 from . import lenient, spending, sse, wire
 from .answer_form import Form
 from .errors import CATALOGUE, AcsError, ApiError, ConnectionFailed, Interrupted
-from .events import (
-    AnyEvent,
-    Failed,
-    Origin,
-    RunClosed,
-    Served,
-    Spent,
-    Waited,
-    opening,
-)
 from .failures import error_from_body, info_of, make_error, unchanged
+from .log.events import AnyEvent, Failed, Origin, RunClosed, Served, Spent, Waited, opening
 from .reader import Reader, Strainer
 from .retrying import wait_before_retry
 from .wire import Answer, CompletionRequest

@@ -12,8 +12,8 @@ import pandas as pd
 from .widgets.reading import visible
 
 if TYPE_CHECKING:
-    from .boundary import Note
     from .completion import Choice, Completion
+    from .notebook.boundary import Note
     from .wire import Model
 
 TOKEN_COLUMNS = ["choice", "index", "token", "logprob", "probability", "surprisal", "rank", "other", "top"]

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator
 from .client import AsyncClient
 from .completion import Completion
 from .errors import AcsError
-from .events import AnyEvent, Origin, Waited
 from .exchange import Exchange
-from .forking import Lock
-from .interrupts import uninterrupted
-from .session import Session
+from .log.events import AnyEvent, Origin, Waited
+from .log.session import Session
+from .machine.forking import Lock
+from .machine.interrupts import uninterrupted
 from .streams import result_of
 from .wire import BootStage, CompletionRequest
 

@@ -8,17 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from .events import (
-    AnyEvent,
-    Finished,
-    PromptScored,
-    Scored,
-    Served,
-    Spent,
-    TokensArrived,
-    node_of,
-)
 from .failures import unchanged
+from .log.events import AnyEvent, Finished, PromptScored, Scored, Served, Spent, TokensArrived, node_of
 from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ limit must never be less than what the server bills, or the limit could be passe
 
 from __future__ import annotations
 
-from .events import Spent
 from .ledger.terms import worst_case
+from .log.events import Spent
 from .reader import Reader
 from .wire import CompletionRequest
 

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 
 from .completion import Completion, Token
-from .events import AnyEvent, TokensArrived
 from .exchange import Exchange
-from .session import Session
+from .log.events import AnyEvent, TokensArrived
+from .log.session import Session
 
 
 def result_of(exchange: Exchange, session: Session) -> Completion:

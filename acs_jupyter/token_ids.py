@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from .boundary import BOS_TEXTS
-from .events import Scored
+from .log.events import Scored
+from .notebook.boundary import BOS_TEXTS
 
 LEADS = ("\n", ".", "a")
 """What stands before a probed token: one of them keeps it from joining what precedes it, in most tokenizers."""

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from acs_jupyter import events as ev
 from acs_jupyter import sse, wire
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.session import Node, Session
 from acs_jupyter.reader import Reader
-from acs_jupyter.session import Node, Session
 from acs_jupyter.widgets import roads, words
 from acs_jupyter.widgets.packing import pack
 from acs_jupyter.widgets.reading import align, level_of

@@ -10,11 +10,11 @@ import nbformat
 import pytest
 
 from acs_jupyter import Completion, Session, load
-from acs_jupyter import events as ev
-from acs_jupyter.branching import descendants, plan, retokenised, road, root_of
 from acs_jupyter.checks import build_request
-from acs_jupyter.intents import Edit, Fork, Resample, decode_intent
-from acs_jupyter.record import pack_run, unpack_run
+from acs_jupyter.keeping.record import pack_run, unpack_run
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.branching import descendants, plan, retokenised, road, root_of
+from acs_jupyter.log.intents import Edit, Fork, Resample, decode_intent
 from acs_jupyter.token_ids import LEADS, Unknown, differing, found, probes
 from acs_jupyter.widgets.feed import Feed
 from acs_jupyter.widgets.roads import branch_name, leaving_words, seam_words

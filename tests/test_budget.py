@@ -13,7 +13,7 @@ import pytest
 
 from acs_jupyter import AsyncClient, BudgetMeter, Client, errors
 from acs_jupyter.ledger import ledger, report, resolve
-from acs_jupyter.options import tokens
+from acs_jupyter.notebook.options import tokens
 from tests.support.player import CLOSE, DONE, Player, stream, whole
 from tests.support.servers import Running, environment
 from tests.test_magics import KEY, MODELS, Shell, connect, shell  # noqa: F401  # fixtures

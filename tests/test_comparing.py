@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from acs_jupyter import Compare, Session, ledger
+from acs_jupyter.comparing.lanes import different, grid
 from acs_jupyter.errors import BudgetRefused, InvalidRequest
-from acs_jupyter.lanes import different, grid
-from acs_jupyter.notebook import Notebook
-from acs_jupyter.record import pack_run
+from acs_jupyter.keeping.record import pack_run
+from acs_jupyter.notebook.root import Notebook
 from acs_jupyter.widgets.lanes import bundle
 from acs_jupyter.widgets.snapshot import most_saved
 from acs_jupyter.widgets.tinted import on_file

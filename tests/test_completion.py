@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from IPython.core.formatters import DisplayFormatter
 
-from acs_jupyter import Completion, Session, events
+from acs_jupyter import Completion, Session
 from acs_jupyter.checks import build_request
 from acs_jupyter.completion import Token
+from acs_jupyter.log import events
 from tests import make_golden as golden
 
 LOG_HALF = math.log(0.5)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from acs_jupyter import Client, difference, errors, score
-from acs_jupyter.score_values import Score, ScoredToken
+from acs_jupyter.scores.values import Score, ScoredToken
 from acs_jupyter.wire import Usage
 from tests.test_inspector import Texts
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import Client, Rollout, Surgery, errors, perplexity, score
-from acs_jupyter.documents import scored
-from acs_jupyter.score_windows import pieces
+from acs_jupyter.scores.documents import scored
+from acs_jupyter.scores.windows import pieces
 from tests.support.player import Player, whole
 from tests.support.servers import Running, serving
 from tests.test_scoring import KEY, answer

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acs_jupyter import errors
-from acs_jupyter.events import AnyEvent, Finished, RunClosed, Waited
 from acs_jupyter.exchange import Exchange
+from acs_jupyter.log.events import AnyEvent, Finished, RunClosed, Waited
 from acs_jupyter.wire import CompletionRequest
 
 WIRE = Path(__file__).parent / "data" / "wire"

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from acs_jupyter import AsyncClient, Client, Session, errors, events
+from acs_jupyter import AsyncClient, Client, Session, errors
 from acs_jupyter.checks import build_request, parse_request
 from acs_jupyter.completion import Completion, Token
-from acs_jupyter.display import TextView
-from acs_jupyter.notebook import Notebook
-from acs_jupyter.options import CellOptions, parse_cell_line
+from acs_jupyter.log import events
+from acs_jupyter.notebook.display import TextView
+from acs_jupyter.notebook.options import CellOptions, parse_cell_line
+from acs_jupyter.notebook.root import Notebook
 from acs_jupyter.pump import Pump
 from acs_jupyter.secret import Secret
 from tests.support.player import DONE, HANG, Player, chunk, frames, head, stream, whole

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from acs_jupyter import events as ev
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.outward import plain, trimmed
 from tests import make_golden as golden
 

@@ -10,12 +10,12 @@ import pytest
 
 from acs_jupyter import Client, Completion
 from acs_jupyter.errors import BudgetRefused
-from acs_jupyter.intents import AnyIntent, Cancel, Edit, Fork, Locate, Resample
 from acs_jupyter.ledger import ledger, place
-from acs_jupyter.notebook import Asking, Notebook
-from acs_jupyter.options import CellOptions
+from acs_jupyter.log.intents import AnyIntent, Cancel, Edit, Fork, Locate, Resample
+from acs_jupyter.log.session import Session
+from acs_jupyter.notebook.options import CellOptions
+from acs_jupyter.notebook.root import Asking, Notebook
 from acs_jupyter.secret import Secret
-from acs_jupyter.session import Session
 from acs_jupyter.widgets.roads import seam_words
 from tests.support.desks import until
 from tests.support.player import DONE, HANG, Player, stream, whole

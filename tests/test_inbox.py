@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from acs_jupyter.intents import CancelJob
+from acs_jupyter.log.intents import CancelJob
 from acs_jupyter.widgets.inbox import KEPT, Inbox
 
 

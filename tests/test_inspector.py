@@ -12,9 +12,9 @@ import pytest
 
 from acs_jupyter import Client, Distributions, Inspector, errors, score
 from acs_jupyter.completion import Alternative
-from acs_jupyter.inspected import TEMPERATURES, of_score, whole_rows
-from acs_jupyter.score_values import Score, ScoredToken
-from acs_jupyter.vocabulary import Vocabulary
+from acs_jupyter.scores.inspected import TEMPERATURES, of_score, whole_rows
+from acs_jupyter.scores.values import Score, ScoredToken
+from acs_jupyter.scores.vocabulary import Vocabulary
 from acs_jupyter.wire import Usage
 from tests.test_scoring import answer, entry, played
 

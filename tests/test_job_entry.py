@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acs_jupyter import errors, job_entry
+from acs_jupyter import errors
 from acs_jupyter.checks import build_request, parse_request
-from acs_jupyter.job_entry import Entry
-from acs_jupyter.job_rounds import LONGEST_PAUSE, SLOWEST, Rounds
-from acs_jupyter.job_terms import fingerprint, idempotency_key, seconds_of
+from acs_jupyter.jobs import entry as job_entry
+from acs_jupyter.jobs.entry import Entry
+from acs_jupyter.jobs.rounds import LONGEST_PAUSE, SLOWEST, Rounds
+from acs_jupyter.jobs.terms import fingerprint, idempotency_key, seconds_of
 from acs_jupyter.wire import Job, Unchecked, Usage, decode_job
 
 NOW = 1_800_000_000.0

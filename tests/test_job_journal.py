@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from acs_jupyter import Client, errors, job_journal
+from acs_jupyter import Client, errors
 from acs_jupyter.checks import build_request
-from acs_jupyter.folder import mark, new_salt, setting, user_folder
-from acs_jupyter.job_entry import ended, seen, submitted, words
-from acs_jupyter.job_journal import DAY, Journal, Pages
+from acs_jupyter.jobs import journal as job_journal
+from acs_jupyter.jobs.entry import ended, seen, submitted, words
+from acs_jupyter.jobs.journal import DAY, Journal, Pages
+from acs_jupyter.machine.folder import mark, new_salt, setting, user_folder
 from acs_jupyter.secret import Secret
 from acs_jupyter.wire import Job, encode_request
 from tests.support.player import CLOSE, HANG, Player, Step, whole

@@ -13,9 +13,10 @@ import comm
 import pytest
 from comm.base_comm import BaseComm
 
-from acs_jupyter import Client, errors, job_watch
+from acs_jupyter import Client, errors
 from acs_jupyter.checks import build_request
-from acs_jupyter.job_watch import Watch
+from acs_jupyter.jobs import watch as job_watch
+from acs_jupyter.jobs.watch import Watch
 from acs_jupyter.local.job_values import Limits
 from acs_jupyter.widgets.job_table import browser_rows, plain_text, static_html
 from acs_jupyter.widgets.jobs import JobWindow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from acs_jupyter import AsyncClient, Client, Session, errors
-from acs_jupyter.job_terms import idempotency_key
+from acs_jupyter.jobs.terms import idempotency_key
 from acs_jupyter.wire import Job, decode_job
 from tests.support.job_answers import (
     ASK,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import errors
-from acs_jupyter.budget_words import _held
 from acs_jupyter.checks import build_request, unchecked
 from acs_jupyter.ledger import report, resolve
 from acs_jupyter.ledger.book import Ledger
 from acs_jupyter.ledger.rows import Origin
 from acs_jupyter.ledger.store import Store
 from acs_jupyter.ledger.terms import Worst, projected, worst_case
+from acs_jupyter.ledger.words import _held
 from acs_jupyter.secret import Secret
 from tests.support.ledgers import Clock, hold
 

@@ -153,7 +153,7 @@ def test_sums_by_everything_there_is(book: Ledger, tmp_path: Path) -> None:
     cells = {name: value for (by, name), value in found.items() if by == "cell"}
     assert [value for name, value in cells.items() if name.endswith("[4]")] == [(1, 10, 0, 0)]
     assert [value for name, value in cells.items() if name.endswith("(no cell)")] == [(2, 2, 50, 2)]
-    from acs_jupyter.budget_command import export
+    from acs_jupyter.ledger.command import export
 
     for suffix in ("csv", "jsonl"):
         told = export(book, str(tmp_path / f"out.{suffix}"))
@@ -168,7 +168,7 @@ def test_sums_by_everything_there_is(book: Ledger, tmp_path: Path) -> None:
 
 
 def test_a_warning_from_80_percent_on(book: Ledger) -> None:
-    from acs_jupyter.budget_words import one_line
+    from acs_jupyter.ledger.words import one_line
 
     book.end(hold(book, 79), 79, 0, "usage")
     book.set_month_limit(1, 100)

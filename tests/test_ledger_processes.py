@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from acs_jupyter import processes
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.book import Ledger
 from acs_jupyter.ledger.store import Store
+from acs_jupyter.machine import processes
 from acs_jupyter.secret import Secret
 from tests.support.ledgers import BASE, KEY, Clock, hold
 from tests.support.servers import environment

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import AsyncClient, Client, errors
-from acs_jupyter.budget_words import brief, settled
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.meter import KeyMeter
-from acs_jupyter.patience import aside
+from acs_jupyter.ledger.words import brief, settled
+from acs_jupyter.machine.patience import aside
 from acs_jupyter.secret import Secret
 from tests.support.desks import until
 from tests.support.ledger_others import KEY, OK, OK_STREAM, locked, month

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import Client, errors
-from acs_jupyter.budget_command import export
 from acs_jupyter.ledger import ledger, report
+from acs_jupyter.ledger.command import export
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.secret import Secret
 from tests.support.ledger_others import ANSWER, KEY, month

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from acs_jupyter import Client, errors
-from acs_jupyter.local_process import LocalServer
+from acs_jupyter.machine.local_process import LocalServer
 from tests.support.servers import environment
 
 
@@ -27,7 +27,7 @@ def test_it_answers_and_ends() -> None:
 
 def test_it_ends_when_its_parent_is_killed() -> None:
     code = (
-        "from acs_jupyter.local_process import LocalServer; import time\n"
+        "from acs_jupyter.machine.local_process import LocalServer; import time\n"
         "server = LocalServer.start('--scripted'); print(server.process.pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen(

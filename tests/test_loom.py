@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from acs_jupyter import AsyncClient, Client, Loom, Session
-from acs_jupyter import events as ev
 from acs_jupyter.errors import AcsError, InvalidRequest
-from acs_jupyter.loom_file import LoomFile, read
+from acs_jupyter.log import events as ev
+from acs_jupyter.looms.file import LoomFile, read
 from tests.support.servers import ROOT, Running, environment
 
 SIX = "#scripted tokens=6 alternatives=3\nOnce"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from acs_jupyter import Client, Loom, Session
-from acs_jupyter import events as ev
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.loom_desk import desk_of
-from acs_jupyter.record import KEY, unpack_run
+from acs_jupyter.keeping.record import KEY, unpack_run
+from acs_jupyter.log import events as ev
+from acs_jupyter.looms.desk import desk_of
 from acs_jupyter.widgets.loom import LoomWindow
 from acs_jupyter.widgets.loom_static import bundle
 from acs_jupyter.widgets.snapshot import most_saved

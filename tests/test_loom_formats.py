@@ -12,7 +12,7 @@ import pytest
 
 from acs_jupyter import Loom
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.loom_formats import choosing
+from acs_jupyter.looms.formats import choosing
 
 LOOMS = Path(__file__).parent / "data" / "looms"
 TEXT = "A \u00e9\r\n <b>&amp;</b> [x] \U0001f600"

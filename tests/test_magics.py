@@ -21,7 +21,7 @@ from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
 from acs_jupyter.completion import Completion
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.options import option_names, parse_cell_line
+from acs_jupyter.notebook.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
 from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
 from tests.support.servers import Running

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from acs_jupyter.digits import MARGIN, Text
-from acs_jupyter.distribution import Distribution, Distributions
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.matrix_reader import Matrix, MatrixReader, Unreadable
-from acs_jupyter.vocabulary import Vocabulary
+from acs_jupyter.scores.digits import MARGIN, Text
+from acs_jupyter.scores.distribution import Distribution, Distributions
+from acs_jupyter.scores.matrix_reader import Matrix, MatrixReader, Unreadable
+from acs_jupyter.scores.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from acs_jupyter import Client, Completion, Session, calibration, distributions, errors
-from acs_jupyter import events as ev
-from acs_jupyter.calibrating import Bin
-from acs_jupyter.distribution import Distribution
-from acs_jupyter.plots import GREY
-from acs_jupyter.score_values import Score, ScoredToken
-from acs_jupyter.vocabulary import Vocabulary
+from acs_jupyter.log import events as ev
+from acs_jupyter.scores.calibrating import Bin
+from acs_jupyter.scores.distribution import Distribution
+from acs_jupyter.scores.plots import GREY
+from acs_jupyter.scores.values import Score, ScoredToken
+from acs_jupyter.scores.vocabulary import Vocabulary
 from acs_jupyter.wire import CompletionRequest, Usage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from acs_jupyter import AsyncClient, Client, Session, errors
-from acs_jupyter.events import Waited
+from acs_jupyter.log.events import Waited
 from acs_jupyter.pump import Handle, Pump
 from acs_jupyter.wire import CompletionRequest
 from tests.support.player import DONE, END, HANG, Player, Step, chunk, frames, head, stream, whole

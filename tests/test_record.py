@@ -12,9 +12,9 @@ import pytest
 
 from acs_jupyter import Client, Completion, Session, load
 from acs_jupyter.cli import main
-from acs_jupyter.record import KEY, pack_run, unpack_run
-from acs_jupyter.strip import WIDGET, strip
-from acs_jupyter.varints import read_varints, varints
+from acs_jupyter.keeping.record import KEY, pack_run, unpack_run
+from acs_jupyter.keeping.strip import WIDGET, strip
+from acs_jupyter.keeping.varints import read_varints, varints
 from tests import make_golden as golden
 from tests.support.player import Player, stream
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acs_jupyter import events as ev
-from acs_jupyter import revising as rv
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log import revising as rv
+from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.packing import pack
 from tests import make_golden as golden
 from tests.support.moves import MOVES, Player

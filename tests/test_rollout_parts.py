@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.exchange import Exchange
+from acs_jupyter.log.session import Session
 from acs_jupyter.rollouts.answer import Body, BrokenAnswer, Head
 from acs_jupyter.rollouts.items import items_of
 from acs_jupyter.rollouts.outcomes import bound, results_of
 from acs_jupyter.rollouts.packed import from_bytes, packed, restore, to_bytes
 from acs_jupyter.rollouts.plan import Plan, content_key, differences, make_plan, prompt_digest, variant_digest
-from acs_jupyter.session import Session
 from tests.support.player import DONE, frames
 
 FEW = settings(max_examples=60, deadline=None)

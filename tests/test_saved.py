@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from acs_jupyter import load
-from acs_jupyter.columns import pack_rows, unpack_rows
+from acs_jupyter.keeping.columns import pack_rows, unpack_rows
 from acs_jupyter.widgets.bundle import pressed
 from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.widgets.snapshot import mimebundle, most_saved

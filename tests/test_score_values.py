@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from acs_jupyter.score_values import perplexity_of
+from acs_jupyter.scores.values import perplexity_of
 
 
 def test_a_perplexity_that_no_number_holds_is_infinite() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from acs_jupyter import Client, choose, errors, logprob, score
-from acs_jupyter.score_steps import score_steps
-from acs_jupyter.scoring import run_steps
+from acs_jupyter.scores.scoring import run_steps
+from acs_jupyter.scores.steps import score_steps
 from acs_jupyter.token_ids import by_itself, probes
 from tests.test_scoring import KEY, answer, entry, played
 

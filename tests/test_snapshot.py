@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from acs_jupyter import events as ev
-from acs_jupyter.session import Session
-from acs_jupyter.tree import Node
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.session import Session
+from acs_jupyter.log.tree import Node
 from acs_jupyter.widgets.reading import INVISIBLE, align, level, percent, quoted, visible
 from acs_jupyter.widgets.snapshot import mimebundle, plain_text, static_html
 from acs_jupyter.widgets.tinted import on_file, tinted

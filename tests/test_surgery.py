@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from acs_jupyter import Client, Surgery, errors, logprob
-from acs_jupyter.surgery import sentences
+from acs_jupyter.scores.surgery import sentences
 from tests.support.servers import serving
 from tests.test_inspector import Texts
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.template import fill
+from acs_jupyter.notebook.template import fill
 
 
 class Broken:

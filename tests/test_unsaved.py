@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from acs_jupyter import Session, load, recover
-from acs_jupyter import events as ev
-from acs_jupyter import unsaved as module
-from acs_jupyter.copying import Copier
-from acs_jupyter.recovering import command
-from acs_jupyter.unsaved import Unsaved, left
+from acs_jupyter.keeping import unsaved as module
+from acs_jupyter.keeping.copying import Copier
+from acs_jupyter.keeping.recovering import command
+from acs_jupyter.keeping.unsaved import Unsaved, left
+from acs_jupyter.log import events as ev
 from acs_jupyter.wire import CompletionRequest
 from tests.support.kernels import Kernel
 from tests.support.servers import ROOT, Running

@@ -13,9 +13,9 @@ import comm
 import pytest
 from comm.base_comm import BaseComm
 
-from acs_jupyter import events as ev
-from acs_jupyter.intents import AnyIntent, Cancel
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.intents import AnyIntent, Cancel
+from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.feed import Feed
 from acs_jupyter.widgets.live import LiveCell

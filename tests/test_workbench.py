@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from acs_jupyter import Session, load
-from acs_jupyter import events as ev
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.form import SHOWN, field_of, fields, read, written
-from acs_jupyter.notebook import Notebook
-from acs_jupyter.options import HELP
+from acs_jupyter.log import events as ev
+from acs_jupyter.notebook.form import SHOWN, field_of, fields, read, written
+from acs_jupyter.notebook.options import HELP
+from acs_jupyter.notebook.root import Notebook
+from acs_jupyter.notebook.workbench import Workbench
 from acs_jupyter.wire import CompletionRequest
-from acs_jupyter.workbench import Workbench
 from tests.support.player import DONE, HANG, Player, frames, stream, whole
 
 KEY = "acs-bm-testtest-do-not-show-me"

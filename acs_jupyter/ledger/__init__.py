@@ -31,8 +31,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..forking import Lock
-from ..patience import Busy, is_hurried
+from ..machine.forking import Lock
+from ..machine.patience import Busy, is_hurried
 from ..secret import Secret
 
 if TYPE_CHECKING:

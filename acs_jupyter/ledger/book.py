@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 
-from .. import forking
 from ..errors import BudgetRefused, LedgerFailed
-from ..patience import Busy, hurried, is_hurried, on_a_loop
-from ..processes import this_process
+from ..machine import forking
+from ..machine.patience import Busy, hurried, is_hurried, on_a_loop
+from ..machine.processes import this_process
 from ..secret import Secret
 from . import place
 from .late import Late

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import LedgerFailed
-from ..patience import Busy, hurried, is_hurried, on_a_loop
+from ..machine.patience import Busy, hurried, is_hurried, on_a_loop
 from . import store
 from .store import Store
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..processes import Process, is_gone
+from ..machine.processes import Process, is_gone
 from .rows import RESOLVED, End, end_entry
 
 if TYPE_CHECKING:

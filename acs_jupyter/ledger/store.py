@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .. import forking
 from ..errors import LedgerFailed
-from ..patience import Busy, is_hurried
-from ..transactions import transaction
+from ..machine import forking
+from ..machine.patience import Busy, is_hurried
+from ..machine.transactions import transaction
 from .place import MEMORY
 
 BUSY_SECONDS = 15.0

@@ -12,7 +12,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..processes import Process, is_gone, this_process
+from ..machine.processes import Process, is_gone, this_process
 
 if TYPE_CHECKING:
     from .store import Store

@@ -14,14 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..checks import beyond_job, job_too_large, parse_request
-from ..errors import (
-    ApiError,
-    BadRequest,
-    JobCancelled,
-    JobExpired,
-    JobInterrupted,
-    class_for,
-)
+from ..errors import ApiError, BadRequest, JobCancelled, JobExpired, JobInterrupted, class_for
 from ..wire import IDEMPOTENCY_KEY, MAX_JOB_BODY, RETRY_AFTER, SHOULD_RETRY
 from .bodies import read_body
 from .job_values import Owner

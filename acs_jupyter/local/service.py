@@ -9,13 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..checks import beyond_model
-from ..errors import (
-    BadRequest,
-    ContextLengthExceeded,
-    EngineRefused,
-    FullVocabPromptTooLong,
-    ModelNotFound,
-)
+from ..errors import BadRequest, ContextLengthExceeded, EngineRefused, FullVocabPromptTooLong, ModelNotFound
 from .assemble import stop_strings
 from .engine import Refused, Task
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ..client import AsyncClient
 from ..errors import AcsError, BudgetRefused, LedgerFailed
 from ..exchange import Exchange
-from ..session import Session
+from ..log.session import Session
 from ..wire import CLAMPED
 from .cache import Cache
 from .dispatch import Attempt, Dispatch

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InvalidRequest
-from ..transactions import transaction
+from ..machine.transactions import transaction
 from .items import Item
 from .plan import Plan, content_key, differences, prompt_digest, variant_digest
 

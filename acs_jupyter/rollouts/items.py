@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..errors import InvalidRequest
-from ..options import nearest
+from ..notebook.options import nearest
 
 
 class Item(NamedTuple):

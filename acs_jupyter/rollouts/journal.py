@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidRequest
-from ..folder import mark, new_salt
+from ..machine.folder import mark, new_salt
+from ..machine.transactions import transaction
 from ..secret import Secret
-from ..transactions import transaction
 from .filling import compare, fill
 from .items import Item
 from .lock import FileLock

@@ -21,8 +21,8 @@ from .. import wire
 from .._version import __version__
 from ..client import AsyncClient
 from ..connection import Reached, reason_of
-from ..events import AnyEvent
 from ..exchange import Exchange
+from ..log.events import AnyEvent
 from ..parting import MOMENT
 from ..resending import at_once
 from ..wire import Model

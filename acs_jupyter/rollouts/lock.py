@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from .. import forking
 from ..errors import InvalidRequest
+from ..machine import forking
 
 _HOLDER = 16
 """Where the holder's process id stands: behind the byte that Windows locks."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..errors import ApiError, ConnectionFailed
 from ..exchange import Exchange
 from ..ledger.terms import worst_case
-from ..session import Session
+from ..log.session import Session
 from ..wire import CompletionRequest
 from .flow import End
 from .packed import Packed, packed

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .. import events as ev
 from ..completion import Completion
-from ..events import AnyEvent, Scored, Top, opening
-from ..session import Session
+from ..log import events as ev
+from ..log.events import AnyEvent, Scored, Top, opening
+from ..log.session import Session
 from ..wire import CompletionRequest, Outcome
 
 _SMALL = 256

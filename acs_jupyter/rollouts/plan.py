@@ -17,7 +17,7 @@ import msgspec
 
 from ..checks import build_request
 from ..errors import InvalidRequest
-from ..options import nearest
+from ..notebook.options import nearest
 from ..wire import SAMPLING_FIELDS, CompletionRequest
 
 PLANNED = (*SAMPLING_FIELDS, "user")

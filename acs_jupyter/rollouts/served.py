@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import InvalidRequest
-from ..options import nearest
+from ..notebook.options import nearest
 from ..wire import Model
 from .flow import Limits
 from .plan import Plan

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import anywidget
 import traitlets
 
-from ..intents import AnyIntent, Resync
+from ..log.intents import AnyIntent, Resync
 from .bundle import pressed
 from .feed import Feed
 from .inbox import Inbox
@@ -27,8 +27,8 @@ from .snapshot import FULL
 from .tinted import on_file
 
 if TYPE_CHECKING:
-    from ..events import AnyEvent
-    from ..session import Session
+    from ..log.events import AnyEvent
+    from ..log.session import Session
 
 STATIC = Path(__file__).parent.parent / "static"
 

@@ -1,7 +1,8 @@
 """Lanes on a page: one prompt, several settings or models, side by side.
 
 Owns the traits and messages of the board; what it draws is in ``js/src/widgets/compare.ts``. It must not know who
-sends: what an intent leads to is the caller's. Which run is whose stands in the session itself (``comparing.py``).
+sends: what an intent leads to is the caller's. Which run is whose stands in the session itself
+(``comparing/rounds.py``).
 
 Beside the log it says ``{"refused": {"field": null, "message": line}}`` and ``{"ran": true}``.
 """
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import traitlets
 
-from .. import events as ev
+from ..log import events as ev
 from .base import STATIC, Window
 
 if TYPE_CHECKING:
-    from ..events import AnyEvent
+    from ..log.events import AnyEvent
 
 
 class CompareWindow(Window):

@@ -14,7 +14,7 @@ from .reading import visible
 from .tinted import text_of
 
 if TYPE_CHECKING:
-    from ..differences import Difference, Spot
+    from ..scores.differences import Difference, Spot
 
 BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.0)
 """Bits a byte, or nats of an effect, from which a tint gets stronger."""

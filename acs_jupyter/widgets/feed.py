@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .. import events as ev
-from ..session import Session
+from ..log import events as ev
+from ..log.session import Session
 from .outward import plain, trimmed
 from .packing import pack
 
 if TYPE_CHECKING:
-    from ..events import AnyEvent
+    from ..log.events import AnyEvent
 
 RATE = 30.0
 """Messages a second, at most: as quick to the eye as 60, and half the work."""

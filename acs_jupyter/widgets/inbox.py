@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..intents import AnyIntent, decode_intent
+from ..log.intents import AnyIntent, decode_intent
 
 KEPT = 1000
 """Numbers remembered: a page sends one again for seconds, or for as long as the kernel is busy."""

@@ -18,9 +18,9 @@ import anywidget
 import traitlets
 
 from ..errors import AcsError
-from ..inspected import Inspected
-from ..intents import Find, Weigh
-from ..tree import Node
+from ..log.intents import Find, Weigh
+from ..log.tree import Node
+from ..scores.inspected import Inspected
 from .base import STATIC
 from .bundle import pressed
 from .inbox import Inbox

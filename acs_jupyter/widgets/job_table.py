@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..job_entry import Entry, expires, expiry, kind_of, line, span, words
+from ..jobs.entry import Entry, expires, expiry, kind_of, line, span, words
 from .reading import INVISIBLE, code_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..job_entry import Shown
+    from ..jobs.entry import Shown
 
 _STYLE = """
 .acs-jobs-static{font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anywidget
 import traitlets
 
-from ..intents import CancelJob, OpenJob
+from ..log.intents import CancelJob, OpenJob
 from .base import STATIC
 from .inbox import Inbox
 from .job_table import browser_rows, plain_text
@@ -27,7 +27,7 @@ from .live import LiveCell
 
 if TYPE_CHECKING:
     from ..completion import Completion
-    from ..job_entry import Shown
+    from ..jobs.entry import Shown
 
 
 class Desk(Protocol):

@@ -13,7 +13,7 @@ from .snapshot import family_nodes, framed, most_saved, plain_text, run_parts
 from .tinted import on_file, text_of, tinted
 
 if TYPE_CHECKING:
-    from ..session import Session
+    from ..log.session import Session
 
 LEAD = 240
 """Characters of a prompt's end that are shown."""

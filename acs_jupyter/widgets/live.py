@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import traitlets
 
-from .. import events as ev
+from ..log import events as ev
 from .base import STATIC, Window
 
 if TYPE_CHECKING:
-    from ..events import AnyEvent
+    from ..log.events import AnyEvent
 
 
 class LiveCell(Window):

@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..branching import root_of
-from ..record import KEY, pack_run
+from ..keeping.record import KEY, pack_run
+from ..log.branching import root_of
 from .reading import visible
 from .snapshot import most_saved, sheet
 from .tinted import on_file, text_of, tinted
 from .words import finish_words, outcome_words
 
 if TYPE_CHECKING:
-    from ..session import Node, Session
+    from ..log.session import Node, Session
 
 DEEPEST = 30
 LARGEST = 250_000

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .. import events as ev
+from ..log import events as ev
 
 if TYPE_CHECKING:
-    from ..events import AnyEvent
+    from ..log.events import AnyEvent
 
 DECIMALS = 4
 _LOWEST = -9999.0  # JSON has no infinity

@@ -16,10 +16,10 @@ import math
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-from ..varints import varints
+from ..keeping.varints import varints
 
 if TYPE_CHECKING:
-    from ..events import Top
+    from ..log.events import Top
 
 VERSION = 1
 _FLOOR = 2**31 - 1

@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ..events import Top
-    from ..session import Node
+    from ..log.events import Top
+    from ..log.session import Node
 
 BOUNDS = (0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Level ``i`` begins where the probability falls below ``BOUNDS[i - 1]``."""

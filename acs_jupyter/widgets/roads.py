@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import branching
+from ..log import branching
 from .reading import visible
 
 if TYPE_CHECKING:
-    from ..session import Session
+    from ..log.session import Session
 
 _LONGEST = 24
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..branching import descendants
+from ..log.branching import descendants
 from .roads import branch_name, leaving_words, seam_words, source_name
 from .tinted import on_file, text_of, tinted
 from .words import clamp_words, error_words, figures, finish_words, model_name, outcome_words
@@ -20,7 +20,7 @@ from .words import clamp_words, error_words, figures, finish_words, model_name, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..session import Node, Run, Session
+    from ..log.session import Node, Run, Session
 
 FULL = 2_000
 """Tokens of a run that are saved with everything; see :func:`most_saved`."""

@@ -24,7 +24,7 @@ from .reading import INVISIBLE, Piece, align, code_point, level_of, percent, ran
 if TYPE_CHECKING:
     import re
 
-    from ..session import Node
+    from ..log.session import Node
 
 UNLIKELY = 3
 """From this level on a token is underlined, as in the live view."""

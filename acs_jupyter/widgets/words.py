@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..wire import CLAMPED, parse_clamp
 
 if TYPE_CHECKING:
-    from ..session import Node, Run, Session
+    from ..log.session import Node, Run, Session
 
 
 _AT_ONCE = 0.0005

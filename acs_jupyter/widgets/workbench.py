@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import traitlets
 
-from .. import events as ev
+from ..log import events as ev
 from .base import STATIC, Window
 
 if TYPE_CHECKING:
-    from ..events import AnyEvent
+    from ..log.events import AnyEvent
 
 
 class Bench(Window):

@@ -1,5 +1,5 @@
 /**
- * What happened, in the past tense: the mirror of `acs_jupyter/events.py`.
+ * What happened, in the past tense: the mirror of `acs_jupyter/log/events.py`.
  *
  * Fields that hold their default may be absent on the way; `state.ts` fills them in.
  */
@@ -48,7 +48,7 @@ export interface Change {
   value?: unknown;
 }
 
-/** A person changed the tree: nodes were written, then fields changed; see `acs_jupyter/events.py`. */
+/** A person changed the tree: nodes were written, then fields changed; see `acs_jupyter/log/events.py`. */
 export interface Revised {
   type: "Revised";
   what: string;

@@ -1,5 +1,5 @@
 /**
- * How people arranged the tree: the mirror of `acs_jupyter/arrangement.py`, where the fields are told.
+ * How people arranged the tree: the mirror of `acs_jupyter/log/arrangement.py`, where the fields are told.
  *
  * The kernel checks what is asked for; an event that cannot be folded throws and is never sent.
  */

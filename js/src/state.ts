@@ -1,5 +1,5 @@
 /**
- * The tree that events fold into: the mirror of `acs_jupyter/session.py`, field for field.
+ * The tree that events fold into: the mirror of `acs_jupyter/log/session.py`, field for field.
  *
  * Golden files keep both equal. The state is changed in place and belongs to whoever made it: copying
  * 20,000 tokens for each token that comes would be quadratic. It must not know models or the page.

@@ -1,5 +1,5 @@
 /**
- * What a window on a loom asks for: the mirror of the intents that `acs_jupyter/intents.py` calls Tending.
+ * What a window on a loom asks for: the mirror of the intents that `acs_jupyter/log/intents.py` calls Tending.
  */
 import type { Fields } from "./host";
 

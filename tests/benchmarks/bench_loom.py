@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 from acs_jupyter import Loom
-from acs_jupyter import events as ev
-from acs_jupyter.revising import grown
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.revising import grown
+from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.feed import Feed
 from tests.browser.labkit import chromium

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from acs_jupyter.matrix_reader import MatrixReader
+from acs_jupyter.scores.matrix_reader import MatrixReader
 from tests.benchmarks.bench_gateway import peak as peak_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acs_jupyter import events as ev
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.feed import Feed
 from acs_jupyter.wire import CompletionRequest

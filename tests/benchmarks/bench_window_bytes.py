@@ -18,8 +18,8 @@ import comm
 from comm.base_comm import BaseComm
 from jupyter_client.session import Session as Wire
 
-from acs_jupyter import events as ev
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.session import Session
 from acs_jupyter.wire import CompletionRequest
 
 BUDGET = 400_000

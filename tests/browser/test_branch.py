@@ -333,7 +333,7 @@ def test_a_reader_stays_where_they_are(notebook: Open, page: Page) -> None:
         "threading.Thread(target=later).start()",
         "window.tell('Asking for the token ids of the text …', 'probe')",
         "print(type(asked[-1]).__name__, asked[-1].run)",
-        "from acs_jupyter.workbench import Workbench; from acs_jupyter.notebook import Notebook\n"
+        "from acs_jupyter.notebook.workbench import Workbench; from acs_jupyter.notebook.root import Notebook\n"
         "display(Workbench(session, notebook=Notebook(make_view=None)))",
     )
     for cell in (0, 1, 2):

@@ -11,7 +11,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from acs_jupyter import Loom
-from acs_jupyter.loom_file import read
+from acs_jupyter.looms.file import read
 from tests.browser.labkit import CHECKOUT, Notebook, shoot
 from tests.browser.test_cell import SCRIPT, setup
 from tests.support.servers import Running

@@ -11,7 +11,7 @@ import acs_jupyter
 from tests.support.servers import environment
 
 PACKAGE = Path(acs_jupyter.__file__).parent
-SHARED = {"wire", "errors", "checks", "sse", "_version", "processes", "resending"}
+SHARED = {"wire", "errors", "checks", "sse", "_version", "machine", "resending"}
 FOREIGN = {"IPython", "anywidget", "ipywidgets", "pandas", "httpx", "traitlets"}
 CALLERS = {
     "upstream.py",

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from acs_jupyter import events as ev
-from acs_jupyter import revising as rv
 from acs_jupyter.errors import InvalidRequest
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log import revising as rv
+from acs_jupyter.log.session import Session
 from acs_jupyter.wire import CompletionRequest
 
 WORDS = ["", " a", " word", "\r\n", "Z\u0301e", "\U0001f600!", "<b>&", " \u202ex", "tail  "]

@@ -13,8 +13,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acs_jupyter import events as ev
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.session import Session
 from acs_jupyter.wire import CompletionRequest
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 /**
- * Ages and countdowns of jobs in words; `acs_jupyter/job_entry.py` has the same spans.
+ * Ages and countdowns of jobs in words; `acs_jupyter/jobs/entry.py` has the same spans.
  */
 
 /** Seconds before an end from which it is told as near. */

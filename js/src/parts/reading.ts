@@ -1,7 +1,7 @@
 /**
  * A scored text as the inspector is told it: what is measured of a token, and the text as a table.
  *
- * The mirror of `Inspected.to_browser` in `acs_jupyter/inspected.py`. It must not know the page.
+ * The mirror of `Inspected.to_browser` in `acs_jupyter/scores/inspected.py`. It must not know the page.
  */
 import { bits, SCALES, type Scales, type View } from "./views";
 

@@ -1,6 +1,6 @@
 /**
  * Branches in words: which came from which, where they leave, what is known of the seam. The mirror of
- * `acs_jupyter/branching.py` and `widgets/roads.py`; golden files keep them equal. It must not know the page.
+ * `acs_jupyter/log/branching.py` and `widgets/roads.py`; golden files keep them equal. It must not know the page.
  */
 import type { NodeState, RunState, State } from "../state";
 import { count } from "./status";

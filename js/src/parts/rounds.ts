@@ -1,6 +1,6 @@
 /**
  * Which run is in which lane: what the session's mark says, and what a round shows. The mirror of what
- * `acs_jupyter/comparing.py` writes. It must not know the page.
+ * `acs_jupyter/comparing/rounds.py` writes. It must not know the page.
  */
 import { markOf } from "../revise";
 import type { State } from "../state";

@@ -1,0 +1,1 @@
+"""Lanes side by side: one prompt under several models or settings."""

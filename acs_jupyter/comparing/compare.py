@@ -1,0 +1,192 @@
+"""``Compare(prompt, lanes=[...])``: lanes joined to a server, a session and a copy that stays in the notebook.
+
+Owns what the board's intents lead to, and when its copy is written. It must not know how a request travels
+(``notebook.py`` does), which run is whose (``rounds.py``), nor what is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AcsError, InvalidRequest
+from ..keeping.copying import Copier
+from ..log.intents import AnyIntent, Cancel, RunLanes
+from ..log.session import Session
+from ..notebook.workbench import this_kernel_s
+from ..widgets.compare import CompareWindow
+from ..widgets.lanes import Strand, bundle, plain
+from .lanes import MOST_IN_A_GRID, MOST_LANES, as_json, checked, grid, setting
+from .rounds import Comparison, shared_prompt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..completion import Completion
+    from ..notebook.root import Notebook
+
+
+class Compare(CompareWindow):
+    """Up to six lanes that stream side by side; show it as a cell's last line and press *Run*, or call :meth:`run`.
+
+    ``lanes``: for each the name of a model, or a mapping of request fields (``model``, ``temperature``, ``n``, ...),
+    with ``prompt`` for a prompt of its own and ``name``. ``shared`` are fields of all lanes, over the defaults of a
+    cell of this kernel. Each lane is one request with a budget check of its own; one that is refused or breaks says so
+    in its lane and stops no other. Every run stays in ``compare.session``: ``compare.session.save(path)``, and
+    ``Compare(session=Session.load(path))`` to go on. Nothing is sent before *Run*.
+    """
+
+    def __init__(
+        self,
+        prompt: str = "",
+        lanes: Sequence[str | Mapping[str, Any]] = (),
+        *,
+        session: Session | None = None,
+        notebook: Notebook | None = None,
+        _most: int = MOST_LANES,
+        **shared: Any,
+    ) -> None:
+        self.session = Session() if session is None else session
+        self._notebook = this_kernel_s() if notebook is None else notebook
+        self._copy: Any = None
+        self._copier = Copier(self._write_copy, self._coming)
+        values = {**self._notebook.defaults, **shared}
+        self._core = Comparison(
+            prompt, lanes, self.session, asked=self._notebook.asked, start=self._notebook.start, shared=values,
+            most=_most,
+        )  # fmt: skip
+        self._core.changed = self._copier.soon
+        self._core.prompt = prompt or shared_prompt(self.session, self._core.lanes)
+        own = [lane.prompt for lane in self._core.lanes]
+        super().__init__(
+            self.session,
+            on_intent=self._obey,
+            interrupts=False,
+            lanes=[
+                {"letter": one.letter, "name": one.name, "settings": _words(one.fields), "prompt": one.prompt}
+                for one in self._core.lanes
+            ],
+            prompt=self._core.prompt,
+            shared=None in own,
+        )
+
+    @classmethod
+    def grid(
+        cls,
+        prompts: str | Sequence[str],
+        *,
+        models: Iterable[str] | None = None,
+        temperatures: Iterable[float] | None = None,
+        **options: Any,
+    ) -> Compare:
+        """Lanes for every model with every temperature and every prompt, at most 16."""
+        prompt, lanes = grid(prompts, models, temperatures)
+        return cls(prompt, lanes, _most=MOST_IN_A_GRID, **options)
+
+    def run(self, lane: int | str | None = None) -> Compare:
+        """Send all lanes, or one (its number from 0, letter or name) once more; returns at once."""
+        self._core.prompt = checked(self.prompt)
+        self._core.run(lane)
+        return self
+
+    def stop(self, lane: int | str | None = None) -> None:
+        """End all lanes, or one, and keep what came."""
+        self._core.stop(lane)
+
+    def wait(self, timeout: float | None = None) -> Compare:
+        """Wait until nothing runs, or for ``timeout`` seconds; an interrupt stops all lanes and keeps what came."""
+        self._core.wait(timeout)
+        return self
+
+    @property
+    def running(self) -> bool:
+        """Whether any lane is still coming."""
+        return bool(self._core.running)
+
+    @property
+    def completions(self) -> list[Completion | None]:
+        """What each lane gave last; ``None`` for one that was not run."""
+        return [self._core.completion(number) for number in range(len(self._core.lanes))]
+
+    def __getitem__(self, lane: int | str) -> Completion:
+        """What a lane gave last, by its number from 0, letter or name."""
+        found = self._core.completion(lane)
+        if found is None:
+            raise InvalidRequest(f"Lane {lane!r} was not run yet.")
+        return found
+
+    def frame(self, *, every: bool = False) -> pd.DataFrame:
+        """One row a choice of what each lane gave last; ``every``: of all runs. See :meth:`Comparison.frame`."""
+        return self._core.frame(every=every)
+
+    to_frame = frame
+
+    def close(self) -> None:
+        """End the window; the session stays, and what runs goes on into it."""
+        self._copy = None
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"Compare({len(self._core.lanes)} lanes, round {self._core.round}, {len(self._core.running)} running)"
+
+    def __str__(self) -> str:
+        return plain(self.session, self._strands())
+
+    def _obey(self, intent: AnyIntent) -> None:
+        try:
+            if isinstance(intent, RunLanes):
+                if self.shared:
+                    self._core.prompt = self.prompt = checked(intent.prompt)
+                self._core.run(intent.lane)
+                self.accept()
+            elif isinstance(intent, Cancel):
+                self._core.stop_run(intent.run)
+        except AcsError as error:
+            self.refuse(error.message)
+
+    def _strands(self) -> list[Strand]:
+        shown = self._core.latest()
+        return [
+            Strand(f"{lane.letter} · {lane.name}", lane.prompt, run)
+            for lane, run in zip(self._core.lanes, shown, strict=True)
+        ]
+
+    def _ipython_display_(self) -> None:
+        from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only where something is shown
+        from IPython.display import display  # noqa: PLC0415
+
+        if getattr(get_ipython(), "kernel", None) is None:
+            print(self)
+            return
+        made = self._repr_mimebundle_()
+        display(made[0] if isinstance(made, tuple) else made, raw=True)
+        self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+        self._write_copy()
+
+    def _coming(self) -> bool:
+        return any(run.outcome == "open" for run in list(self.session.runs.values()))
+
+    def _write_copy(self) -> None:
+        """What is read where no kernel is: the last run of each lane, and the records of all."""
+        copy = self._copy
+        if copy is None or not self.session.runs:
+            return
+        from ..keeping.record import KEY, pack_run  # noqa: PLC0415  # packed at the end
+
+        now = self.session.copy()  # other lanes may be coming while it is drawn
+        records = [pack_run(now, run) for run in now.runs]
+        now.interrupt_open()
+        tokens = sum(len(node.tokens) for node in now.nodes.values())
+        shown = [one.run for one in self._strands()]
+        earlier = len(now.runs) - sum(run is not None for run in shown)
+        line = f"{earlier} earlier runs in this output's record: acs_jupyter.load" if earlier else ""
+        prompt = self._core.prompt if self.shared else ""
+        drawn = bundle(
+            now, prompt, self._strands(), tokens=tokens, spent=len(json.dumps({KEY: records})) + self.weight, line=line
+        )  # fmt: skip
+        copy.update(drawn, raw=True, metadata={KEY: records})
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    return " · ".join(setting(name, value) for name, value in as_json(fields).items())

@@ -1,0 +1,1 @@
+"""What lasts: records in a notebook's metadata, what a killed kernel leaves, and when copies are drawn."""

@@ -1,0 +1,76 @@
+"""``%acs recover``: the texts that killed kernels left, shown in a notebook and kept there.
+
+Owns which of them are shown where, and the words. It must not know how they were kept (``unsaved.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..completion import Completion
+from ..errors import InvalidRequest
+from ..ledger.place import notebook
+from ..notebook.display import show_copy
+from .unsaved import Left, left
+
+WAYS = ("", "all", "forget")
+
+
+def hint() -> str:
+    """One line when a killed kernel left something of this notebook, else ``""``."""
+    count = len(_here(left()))
+    if not count:
+        return ""
+    return f"note: {_texts(count)} of a kernel that ended early {_is(count)} kept: %acs recover puts {_it(count)} here."
+
+
+def command(shell: Any, rest: str, keep: Callable[[Completion], None]) -> None:
+    """Show what was left of this notebook (``all``: of any), and remove its files; ``forget`` removes them unseen."""
+    if rest not in WAYS:
+        raise InvalidRequest(f"%acs recover takes nothing, all or forget; not {rest}.")
+    found = left()
+    mine = _here(found) if rest == "" else found
+    if rest == "forget":
+        for one in mine:
+            one.forget()
+        print(f"Removed: {_texts(len(mine))}." if mine else "There is nothing to remove.")
+        return
+    for one in mine:
+        _show(shell, one, keep)
+    others = [one for one in found if one not in mine]
+    if others:
+        names = ", ".join(sorted({one.about.get("notebook") or "?" for one in others}))
+        print(f"{_texts(len(others))} of {names}: %acs recover all shows {_it(len(others))} here.")
+    elif not mine:
+        print("Nothing was left behind: every text that came is in its notebook.")
+
+
+def _show(shell: Any, one: Left, keep: Callable[[Completion], None]) -> None:
+    place = " ".join(filter(None, (one.about.get("notebook"), one.about.get("cell"))))
+    try:
+        completion = one.completion()
+        print(f"from {place}:" if place else "from a cell:")
+        show_copy(shell, completion)
+    except Exception as error:  # noqa: BLE001 - a file can hold anything, and the ones after it are waited for
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is damaged"
+        print(f"{one.path} cannot be shown: {why}. It is left where it is.")
+        return
+    keep(completion)
+    one.forget()
+
+
+def _here(found: list[Left]) -> list[Left]:
+    return [one for one in found if one.about.get("notebook", "") in ("", notebook())]
+
+
+def _texts(count: int) -> str:
+    return "1 text" if count == 1 else f"{count} texts"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _it(count: int) -> str:
+    return "it" if count == 1 else "them"

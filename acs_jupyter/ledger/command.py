@@ -1,0 +1,225 @@
+"""``%acs budget`` and ``acs-jupyter budget``: one set of options, carried out on the ledger.
+
+Owns the options, the order in which they act, and the files of an export. It must not know SQL, nor IPython.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..errors import AcsError, InvalidRequest, NotConfigured
+from ..notebook.options import tokens
+from . import ledger, of_environment, report, resolve
+from . import words as budget_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from .book import Ledger
+    from .meter import KeyMeter
+
+_TIMES = ("at", "ended")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InvalidRequest(f"%acs budget: {message}. `%acs help budget` shows the options.")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options, on a parser of the magic or of the command line."""
+    parser.add_argument("action", nargs="?", choices=["show", "settle"], default="show")
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        help="tokens a month (UTC) of the key in use, such as 200k or 3m; none: no limit",
+    )
+    parser.add_argument("--session", action="store_true", help="--limit is of this session, not of the month")
+    parser.add_argument(
+        "--reset", action="store_true", help="believe no longer that the server called the budget used up"
+    )
+    parser.add_argument("--export", metavar="FILE", help="all entries to a new .csv or .jsonl file")
+    parser.add_argument("--overwrite", action="store_true", help="--export may replace a file that is there")
+    parser.add_argument(
+        "--as", dest="way", choices=resolve.WAYS, default="held",
+        help="settle: count all that was held (the default), what was seen (estimate), or nothing",
+    )  # fmt: skip
+    parser.add_argument("--jobs", action="store_true", help="settle: end holds of jobs too")
+    parser.add_argument(
+        "--elsewhere", action="store_true",
+        help="settle: end holds of processes that cannot be seen from here too (another machine or container, or"
+        " before a restart), of which nobody can tell whether they still run; without it after 24 hours",
+    )  # fmt: skip
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The words of a line. Raises :class:`InvalidRequest`."""
+    parser = _Parser(prog="%acs budget", add_help=False, allow_abbrev=False)
+    add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def in_notebook(words: list[str], meter: KeyMeter | None) -> pd.DataFrame | None:
+    """``%acs budget``: prints; when everything is to be shown, how it stands, and the tables come as a frame."""
+    asked = parse(words)
+    if _acted(asked, meter, print, session=True):
+        return None
+    print(brief(meter))
+    return frame()
+
+
+def in_shell(asked: argparse.Namespace) -> int:
+    """``acs-jupyter budget``; its exit code."""
+    try:
+        meter = of_environment()
+        if not _acted(asked, meter, print, session=False):
+            print(text(meter))
+    except AcsError as error:
+        print(f"acs-jupyter: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _acted(
+    asked: argparse.Namespace, meter: KeyMeter | None, tell: Callable[[str], Any], *, session: bool
+) -> bool:
+    """Carry out what was asked, told line by line; whether that was anything but to show all."""
+    book = ledger()
+    if asked.session and asked.limit is None:
+        raise InvalidRequest("--session goes with --limit N.")
+    if asked.limit is not None:
+        tell(_limited(book, asked, meter, session))
+    if asked.reset:
+        tell(_reset(book, _key(meter)))
+    if asked.export is not None:
+        tell(export(book, asked.export, overwrite=asked.overwrite))
+    if asked.action == "settle":
+        tell(_settled(book, asked, meter))
+    return bool(
+        asked.limit is not None or asked.reset or asked.export is not None or asked.action == "settle"
+    )
+
+
+def _settled(book: Ledger, asked: argparse.Namespace, meter: KeyMeter | None) -> str:
+    asked_about = _ask_about_jobs(book, meter) if meter is not None else 0
+    ended = resolve.resolve(book, asked.way, jobs=asked.jobs, out_of_sight=asked.elsewhere)
+    return budget_words.settled(ended, resolve.holds(book), asked.way, asked_about)
+
+
+def _ask_about_jobs(book: Ledger, meter: KeyMeter) -> int:
+    """Ask the server about the jobs held under a key; how many have ended. What cannot be asked now stays held."""
+    from ..client import Client  # noqa: PLC0415  # only where there are jobs
+
+    mine = [hold for hold in resolve.holds(book) if hold.job and hold.key == meter.key]
+    if not mine:
+        return 0
+    with Client(*meter.where, retries=0, meter=meter) as client:
+        for hold in mine:
+            with suppress(AcsError):
+                client.jobs.result(str(hold.job))
+    still = {hold.entry for hold in resolve.holds(book)}
+    return sum(hold.entry not in still for hold in mine)
+
+
+def brief(meter: KeyMeter | None) -> str:
+    """How it stands, without the tables."""
+    book = ledger()
+    key = meter.key if meter is not None else None
+    return budget_words.brief(
+        report.glance(book, key),
+        report.sums(book, ("month", "today")),
+        resolve.holds(book),
+        report.clamped(book),
+    )
+
+
+def text(meter: KeyMeter | None) -> str:
+    """The whole picture."""
+    book = ledger()
+    key = meter.key if meter is not None else None
+    return budget_words.page(
+        report.glance(book, key),
+        report.sums(book),
+        resolve.holds(book),
+        report.clamped(book),
+        book.store.where,
+    )
+
+
+def frame() -> pd.DataFrame:
+    """One row a group, over all keys: ``by`` (month, today, key, model, notebook, cell), ``name``, requests and tokens.
+
+    ``held`` is held by running requests and not part of ``tokens``; ``estimated`` is part of ``tokens``.
+    """
+    import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
+
+    rows = [report.as_dict(each) for each in report.sums(ledger())]
+    columns = list(report.Sum.__dataclass_fields__)
+    return pd.DataFrame(rows, columns=columns)
+
+
+def export(book: Ledger, name: str, *, overwrite: bool = False) -> str:
+    """Write every entry to a file; the line that tells so. Times are ISO 8601, UTC. A file that is there stays."""
+    path = Path(name).expanduser()
+    if path.suffix.lower() not in (".csv", ".jsonl"):
+        raise InvalidRequest(f"--export {name}: a name that ends in .csv or .jsonl is needed.")
+    rows = [{**row, **{time: _iso(row[time]) for time in _TIMES}} for row in report.entries(book)]
+    try:
+        with path.open("w" if overwrite else "x", encoding="utf-8", newline="") as file:
+            if path.suffix.lower() == ".csv":
+                writer = csv.DictWriter(file, report.ENTRY_COLUMNS)
+                writer.writeheader()
+                writer.writerows(rows)
+            else:
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    except FileExistsError:
+        raise InvalidRequest(f"--export {name}: it is there already; --overwrite replaces it.") from None
+    except (OSError, ValueError) as problem:
+        raise InvalidRequest(f"--export {name}: {getattr(problem, 'strerror', None) or problem}.") from None
+    return f"{len(rows):,} entries in {path}"
+
+
+def _limited(book: Ledger, asked: argparse.Namespace, meter: KeyMeter | None, session: bool) -> str:
+    limit = None
+    if asked.limit.lower() != "none":
+        try:
+            limit = tokens(asked.limit)
+        except ValueError as problem:
+            raise InvalidRequest(f"--limit {asked.limit}: {problem}, or none.") from None
+    told = "no limit" if limit is None else f"a limit of {limit:,} tokens"
+    if asked.session:
+        if not session:
+            raise InvalidRequest(
+                "--session is about a notebook's session; `%acs budget --limit N --session` there."
+            )
+        book.scope("session", book.session.state.name, limit or 0)
+        return f"This session has {told}; {book.session.spent:,} are spent."
+    key = _key(meter)
+    book.set_month_limit(key, limit)
+    month = book.month(key)
+    return f"{month.prefix or f'key {key}'} has {told} a month; {month.used:,} are spent in {month.name}."
+
+
+def _reset(book: Ledger, key: int) -> str:
+    if resolve.reset(book, key):
+        return "The key may be used again; the server decides."
+    return "The server has not called this key's budget used up."
+
+
+def _key(meter: KeyMeter | None) -> int:
+    if meter is None:
+        raise NotConfigured("Limits belong to a key, and none is set.")
+    return meter.key
+
+
+def _iso(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")

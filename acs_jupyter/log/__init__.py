@@ -1,0 +1,1 @@
+"""The log of a session, what can happen in it, and the tree it folds into."""

@@ -1,0 +1,237 @@
+"""The windows on one loom, and what they ask for, done.
+
+Owns which intent leads to which operation, the runs that windows began, and the copies that stay in the notebook. It
+must not know what a window draws, nor how a request travels. Growth runs in the background: the kernel stays free.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..client import AsyncClient
+from ..errors import AcsError, InvalidRequest
+from ..log import revising
+from ..log.events import Change, node_of
+from ..log.intents import (
+    AnyIntent,
+    Delete,
+    Fold,
+    Fork,
+    Grow,
+    Hoist,
+    Light,
+    Mark,
+    Merge,
+    Move,
+    Redo,
+    Rewrite,
+    Search,
+    Shift,
+    Split,
+    Store,
+    Undo,
+    Visit,
+    Write,
+)
+from ..notebook.form import fields, read, written
+from ..notebook.growing import Grower
+from ..notebook.root import CELL_DEFAULTS
+from ..notebook.workbench import this_kernel_s
+from ..pump import Pump
+from ..widgets.loom import LoomWindow
+from .copies import Copies
+from .growing import continuation, with_step
+
+if TYPE_CHECKING:
+    from .loom import Loom
+
+_USUAL = {"max_tokens": CELL_DEFAULTS["max_tokens"], "logprobs": CELL_DEFAULTS["logprobs"]}
+"""What a window grows with where neither the loom nor the node says: without ``max_tokens`` a text has no end."""
+
+
+def shown(loom: Loom, keys: dict[str, str], height: int) -> None:
+    """Show a window on a loom, or, where there are no windows, what it is in one line."""
+    from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only in a notebook
+
+    if getattr(get_ipython(), "kernel", None) is None:
+        print(repr(loom))
+        return
+    from IPython.display import display  # noqa: PLC0415  # only in a notebook
+
+    desk = desk_of(loom)
+    bundle = desk.window(keys, height)._repr_mimebundle_()
+    display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
+    desk.copies.add(display({"text/plain": ""}, raw=True, display_id=True))
+
+
+def desk_of(loom: Loom) -> LoomDesk:
+    """The one desk of a loom, made when it is first needed."""
+    if loom._desk is None:
+        loom._desk = LoomDesk(loom)
+    return loom._desk
+
+
+class LoomDesk:
+    """Serves all windows on one loom."""
+
+    def __init__(self, loom: Loom) -> None:
+        self.loom = loom
+        self.copies = Copies(loom.session)
+        self._windows: weakref.WeakSet[LoomWindow] = weakref.WeakSet()
+        self._own: tuple[Any, Pump] | None = None
+        self._grower = Grower(loom.session, self._pump)
+        self._grower.also = with_step
+        self._lock = threading.Lock()
+        loom.selection.listen(self._show_lit)
+        self._acts: dict[type, Callable[[Any, LoomWindow], str | None]] = {
+            Grow: self._grow, Search: self._search, Mark: self._mark, Visit: self._visit, Write: self._write,
+            Undo: self._undo, Redo: self._redo, Light: lambda i, _: loom.selection.light(i.nodes),
+            Store: self._store,
+            Rewrite: lambda i, _: loom.edit(i.node, i.text),
+            Split: lambda i, _: loom.split(i.node, token=i.token, at=i.at),
+            Merge: lambda i, _: loom.merge(i.node),
+            Move: lambda i, _: loom.move(i.node, i.parent, i.before),
+            Shift: lambda i, _: loom.shift(i.node, i.by),
+            Delete: lambda i, _: loom.delete(*i.nodes),
+            Fold: lambda i, _: loom.fold(i.node, i.folded),
+            Hoist: lambda i, _: loom.hoist(i.node),
+        }  # fmt: skip
+
+    def window(self, keys: dict[str, str], height: int) -> LoomWindow:
+        """Another window."""
+        loom = self.loom
+        started = {name: value for name, value in loom.sampling.items() if value is not None}
+        window = LoomWindow(
+            loom.session,
+            interrupts=False,
+            form=[field for field in fields() if field["name"] != "n"],
+            usual=written({**_USUAL, **started}),
+            bindings=keys,
+            height=height,
+            lit=loom.selection.lit,
+            start=loom.selection.current or "",
+            frozen=loom.read_only,
+            file=str(loom.file or ""),
+            on_intent=lambda intent: self.obey(intent, window),
+        )
+        self._windows.add(window)
+        return window
+
+    def obey(self, intent: AnyIntent, window: LoomWindow) -> None:
+        """Do what a window asks for, or tell it in one line why not."""
+        act = self._acts.get(type(intent))
+        try:
+            if act is not None:
+                look = act(intent, window)
+                if look:
+                    window.say(look=look)
+                self._tell_trouble()
+            else:
+                self._branch(intent, window)
+        except (AcsError, ValueError, LookupError) as error:
+            window.tell(" ".join(str(error).split()))
+
+    # -- growing ------------------------------------------------------------------------------------
+
+    def _grow(self, intent: Grow, window: LoomWindow) -> None:
+        self._grow_from(intent.node, intent.n, intent.fields, window)
+
+    def _grow_from(self, node: str, n: int, given: dict[str, str], window: LoomWindow) -> None:
+        loom = self.loom
+        sampling = loom._fields(read(given))
+        growth = continuation(loom.session, node, n, sampling)
+        lacking = {name: value for name, value in _USUAL.items() if name not in growth.fields}
+        if given:
+            loom._do(lambda: revising.remembered(loom.session, node, sampling))
+        self._grower.send({**lacking, **growth.fields}, growth.parents, growth.origin, window.tell)
+
+    def _branch(self, intent: AnyIntent, window: LoomWindow) -> None:
+        """What the live cell has too: an alternative put in place, a place sampled again, stop."""
+        session = self.loom.session
+        node = session.nodes.get(getattr(intent, "node", ""))
+        self.loom._check_writable()
+        if node is not None and node.choice is None and isinstance(intent, Fork):
+            # A text that a person arranged has no run to branch from: its beginning becomes a node, which grows.
+            text = "".join(node.tokens[: intent.token]) + intent.text
+            made = self.loom.edit(node.id, text)
+            window.say(look=made)
+            self._grow_from(made, 1, {}, window)
+            return
+        with self._lock:
+            self._grower.begun = lambda run: window.say(look=node_of(run, 0))
+            self._grower.obey(intent, window.tell)
+
+    def _pump(self) -> Pump:
+        client: Any = self.loom.client
+        if client is None:
+            return this_kernel_s().pump()
+        if self._own is None or self._own[0] is not client:
+            self._own = (client, Pump(client.same(AsyncClient)))
+        return self._own[1]
+
+    # -- the rest -----------------------------------------------------------------------------------
+
+    def _write(self, intent: Write, _: LoomWindow) -> str:
+        if intent.beside is not None:
+            return self.loom.new_sibling(intent.beside, intent.text)
+        if intent.parent is not None:
+            return self.loom.new_child(intent.parent, intent.text)
+        return self.loom.new_root(intent.text)
+
+    def _mark(self, intent: Mark, _: LoomWindow) -> None:
+        given = {f: getattr(intent, f) for f in ("tags", "note", "bookmark", "rating", "unread")}
+        self.loom.mark(intent.node, **{f: v for f, v in given.items() if v is not msgspec.UNSET})
+
+    def _visit(self, intent: Visit, _: LoomWindow) -> None:
+        revising.existing(self.loom.session, intent.node)
+        self.loom.selection.current = intent.node
+        if not self.loom.read_only:
+            self.loom.visit(intent.node)
+
+    def _undo(self, _: Undo, window: LoomWindow) -> str | None:
+        return self._told(window, self.loom.undo, "Undid")
+
+    def _redo(self, _: Redo, window: LoomWindow) -> str | None:
+        return self._told(window, self.loom.redo, "Did again")
+
+    def _told(self, window: LoomWindow, step: Callable[[], str], word: str) -> str | None:
+        changes: list[Change] = []
+        before = len(self.loom.session)
+        what = step()
+        for _, event in self.loom.session.since(before):
+            changes += getattr(event, "changes", ())
+        window.say(said=f"{word}: {what}.")
+        return self._living(changes)
+
+    def _living(self, changes: list[Change]) -> str | None:
+        session = self.loom.session
+        named = [change.node for change in changes if change.node in session.nodes]
+        return next((node for node in named if not revising.is_deleted(session, node)), None)
+
+    def _store(self, intent: Store, window: LoomWindow) -> None:
+        path = self.loom.keep(intent.path)
+        for one in list(self._windows):
+            one.file = str(path)
+        window.say(said=f"Kept in {path} from now on.")
+
+    def _search(self, intent: Search, window: LoomWindow) -> None:
+        found: dict[str, Any] = {"text": intent.text, "predicate": intent.predicate, "nodes": []}
+        try:
+            search = self.loom.where if intent.predicate else self.loom.find
+            found["nodes"] = search(intent.text) if intent.text else []
+        except InvalidRequest as error:
+            found["refused"] = error.message
+        window.say(found=found)
+
+    def _show_lit(self) -> None:
+        for window in list(self._windows):
+            window.lit = self.loom.selection.lit
+
+    def _tell_trouble(self) -> None:
+        for window in list(self._windows):
+            window.trouble = self.loom.trouble

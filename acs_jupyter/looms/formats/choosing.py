@@ -1,0 +1,72 @@
+"""Which format a file has, and which function writes one.
+
+Owns the names of the formats. It must not know looms: a session goes in and out, and lines for the user.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import InvalidRequest
+from ...log.session import Session
+from . import basemode, mikupad, obsidian, plain, service, socketteer
+from .draft import Draft, draft_of, session_of
+from .values import parsed
+
+READ: dict[str, Any] = {
+    "service": service, "obsidian": obsidian, "basemode": basemode, "mikupad": mikupad, "socketteer": socketteer,
+}  # fmt: skip
+_WHOLE: dict[str, Any] = {
+    "service": service.write, "obsidian": obsidian.write, "basemode": basemode.write,
+    "socketteer": socketteer.write, "markdown": plain.outline, "jsonl": plain.lines,
+}  # fmt: skip
+_PATH: dict[str, Any] = {"mikupad": mikupad.write, "text": plain.path_text}
+FORMATS = ("ours", *_WHOLE, *_PATH)
+
+
+def read(data: bytes, *, form: str | None = None, **options: Any) -> tuple[Session, list[str]]:
+    """The session in a file of another program, and what is to be said of it. Raises ``InvalidRequest``."""
+    draft = _read(data, form, options)
+    return session_of(draft), draft.notes
+
+
+def _read(data: bytes, form: str | None, options: dict[str, Any]) -> Draft:
+    if form == "jsonl" or (form is None and _is_lines(data)):
+        return plain.read_lines(data)
+    if form is not None and form not in READ:
+        raise InvalidRequest(f"{form} cannot be read; formats are {', '.join(READ)}, jsonl.")
+    value = parsed(data)
+    for name, module in READ.items():
+        if form == name or (form is None and module.fits(value)):
+            try:
+                draft: Draft = module.read(value, **options)
+            except TypeError as error:
+                if "unexpected keyword" not in str(error):
+                    raise
+                raise InvalidRequest(f"{name} has no such option: {', '.join(options)}.") from None
+            return draft
+    raise InvalidRequest(f"The file is no loom that can be told; name its format: {', '.join(READ)}, jsonl.")
+
+
+def _is_lines(data: bytes) -> bool:
+    first, _, rest = data.partition(b"\n")
+    return (
+        rest.strip().startswith(b"{")
+        and first.rstrip().startswith(b'{"id"')
+        and first.rstrip().endswith(b"}")
+    )
+
+
+def write(session: Session, form: str, node: str | None = None) -> tuple[bytes, list[str]]:
+    """A session in a format, and what is to be said of it. ``node``: the end of a single path."""
+    if form == "ours":
+        return b"".join(session.lines()), []
+    draft = draft_of(session)
+    if form in _WHOLE:
+        return _WHOLE[form](draft), draft.notes
+    if form not in _PATH:
+        raise InvalidRequest(f"{form} cannot be written; formats are {', '.join(FORMATS)}.")
+    node = node or draft.current
+    if node is None or node not in draft.nodes:
+        raise InvalidRequest(f"{form} holds one path: name the node where it ends.")
+    return _PATH[form](draft, node), draft.notes

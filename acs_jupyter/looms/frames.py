@@ -1,0 +1,56 @@
+"""A loom as pandas frames: one row a node, or one a token.
+
+Owns the columns and their units. It must not know who holds the session.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from ..log.session import Session
+from .measure import path_logprob, scored
+from .query import TOKEN_NAMES, model_of
+
+NODE_COLUMNS = [
+    "node", "parent", "depth", "children", "generated", "model", "text", "tokens", "logprob", "path_logprob",
+    "path_per_token", "path_tokens", "path_unknown", "finish_reason", "stop_reason", "outcome", "temperature", "top_p",
+    "seed", "max_tokens", "opened_at", "tags", "note", "bookmark", "rating", "unread", "run",
+]  # fmt: skip
+TOKEN_COLUMNS = ["node", "index", "token", "logprob", "probability", "surprisal", "rank", "other", "top"]
+
+
+def node_frame(session: Session, nodes: list[str], children: dict[str, int]) -> pd.DataFrame:
+    """One row a node, in the given order. ``logprob`` sums the node's own tokens, ``path_*`` from the prompt's end."""
+    return pd.DataFrame([_row(session, node, children.get(node, 0)) for node in nodes], columns=NODE_COLUMNS)
+
+
+def _row(session: Session, name: str, children: int) -> list[Any]:
+    node, run = session.nodes[name], session.runs[session.nodes[name].run]
+    path, own = path_logprob(session, name), scored(session, node)
+    generated = node.choice is not None
+    marks = session.arrangement.marks.get(name, {})
+    sampling = [run.request.get(field) for field in ("temperature", "top_p", "seed", "max_tokens")]
+    return [
+        name, node.parent, len(session.path(name)) - 1, children, generated, model_of(session, node),
+        session.own_text(node), len(node.tokens), own.total, path.total, path.per_token, path.tokens, path.unknown,
+        node.finish_reason, node.stop_reason, run.outcome if generated else None, *sampling, run.opened_at,
+        list(marks.get("tags", ())), marks.get("note"), bool(marks.get("bookmark")), marks.get("rating"),
+        bool(marks.get("unread")), node.run,
+    ]  # fmt: skip
+
+
+def token_frame(session: Session, nodes: list[str]) -> pd.DataFrame:
+    """One row a token. ``rank`` is among what was returned, ``other`` the mass that was not."""
+    rows = []
+    for name in nodes:
+        node = session.nodes[name]
+        for i, token in enumerate(node.tokens):
+            logprob, top = node.logprobs[i], node.top[i]
+            probability = None if logprob is None else math.exp(min(logprob, 0.0))
+            other = None if top is None else max(0.0, 1.0 - sum(math.exp(min(v, 0.0)) for v in top.values()))
+            surprisal, rank = TOKEN_NAMES["surprisal"](node, i), TOKEN_NAMES["rank"](node, i)
+            rows.append([name, i, token, logprob, probability, surprisal, rank, other, top])
+    return pd.DataFrame(rows, columns=TOKEN_COLUMNS)

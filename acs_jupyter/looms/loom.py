@@ -1,0 +1,271 @@
+"""The loom: a session's tree to read, grow, change, keep in files, and show.
+
+Owns where it comes from and goes to, its growth and its selection; questions are ``reading.py``'s, changes
+``changing.py``'s. It must not know what windows draw. The tree is the session: whoever else looks at it sees the
+same nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from ..checks import build_request
+from ..completion import Choice, Completion
+from ..errors import InvalidRequest
+from ..log import events as ev
+from ..log.session import Session
+from ..wire import Fields, request_fields
+from .changing import Changing
+from .growing import Growth, alternative, continuation
+from .selection import Selection, ids_of
+
+if TYPE_CHECKING:
+    from ..client import AsyncClient, Client
+    from .desk import LoomDesk
+    from .file import LoomFile
+
+DEFAULTS: dict[str, Any] = {"logprobs": 5}
+"""Sampling of a loom that nobody told otherwise: without log-probabilities there would be no tokens."""
+
+
+class Loom(Changing):
+    """A tree of texts.
+
+    ``source`` is a prompt, a session, a completion or one of its choices; ``None`` begins with nothing. ``client``
+    is only needed to grow. ``sampling`` (and ``model``) is what a prompt's nodes grow with unless told otherwise;
+    every node grows as the one it came from. Operations return the id of the node to look at, and raise
+    :class:`InvalidRequest` with one line when they cannot be done; then nothing has changed.
+    """
+
+    def __init__(
+        self,
+        source: str | Session | Completion | Choice | None = None,
+        *,
+        client: Client | AsyncClient | None = None,
+        **sampling: Unpack[Fields],
+    ) -> None:
+        self.client = client
+        self._sampling = {**DEFAULTS, **sampling}
+        self._lock = threading.RLock()
+        self._file: LoomFile | None = None
+        self.read_only = False
+        self.notes: list[str] = []
+        self.selection = Selection()
+        self._desk: LoomDesk | None = None
+        self.session = Session() if isinstance(source, str) or source is None else _session_of(source)
+        if isinstance(source, str):
+            self.new_root(source)
+
+    # -- files ------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        client: Client | AsyncClient | None = None,
+        read_only: bool = False,
+        **sampling: Unpack[Fields],
+    ) -> Loom:
+        """A loom from its file, which goes on being written. One process writes; others may look, ``read_only``."""
+        from .file import LoomFile, read  # noqa: PLC0415  # only when a file is used
+
+        if read_only:
+            loom = cls(read(path), client=client, **sampling)
+            loom.read_only = True
+            return loom
+        try:
+            file = LoomFile.open(path)
+        except InvalidRequest as error:
+            if "being written" in error.message:
+                raise InvalidRequest(f"{error.message} To look at it: read_only=True.") from None
+            raise
+        loom = cls(file.session, client=client, **sampling)
+        loom._file = file
+        return loom
+
+    def keep(self, path: str | os.PathLike[str]) -> Path:
+        """Keep this loom in a new file from now on: every change is appended as it happens."""
+        from .file import LoomFile  # noqa: PLC0415  # only when a file is used
+
+        if self._file is not None:
+            raise InvalidRequest(f"This loom is kept in {self._file.path} already.")
+        self._file = LoomFile.create(path, self.session)
+        return self._file.path
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        client: Client | AsyncClient | None = None,
+        form: str | None = None,
+        **options: Any,
+    ) -> Loom:
+        """A loom from a file of another program, or a copy of our own; ``notes`` says what was dropped or repaired.
+
+        ``form``: ``socketteer``, ``obsidian``, ``basemode``, ``mikupad``, ``service``, ``jsonl``; told from the file
+        unless given. Options: ``responses`` (socketteer: a parsed backup), ``note`` and ``unescape`` (obsidian).
+        """
+        from .file import read  # noqa: PLC0415  # only when a file is used
+        from .formats import choosing  # noqa: PLC0415
+
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
+        if data.startswith(b'{"format": "acs-session"'):
+            return cls(read(path), client=client)
+        session, notes = choosing.read(data, form=form, **options)
+        loom = cls(session, client=client)
+        loom.notes = notes
+        return loom
+
+    def export(
+        self, path: str | os.PathLike[str], form: str = "ours", *, node: str | None = None
+    ) -> list[str]:
+        """Write a file; gives lines about what the format cannot hold.
+
+        ``form``: ``ours``, ``service``, ``socketteer``, ``obsidian``, ``basemode``, ``markdown``, ``jsonl``; a path
+        to ``node`` alone: ``text``, ``mikupad``.
+        """
+        from .formats import choosing  # noqa: PLC0415  # only when a file is used
+
+        data, notes = choosing.write(self.session, form, node)
+        try:
+            Path(path).write_bytes(data)
+        except OSError as error:
+            raise InvalidRequest(f"{path} cannot be written: {error.strerror}.") from None
+        return notes
+
+    @property
+    def file(self) -> Path | None:
+        """Where the loom is kept, if it is."""
+        return self._file.path if self._file is not None else None
+
+    @property
+    def trouble(self) -> str:
+        """One line while the file cannot be written, else ``""``."""
+        return self._file.trouble if self._file is not None else ""
+
+    def close(self) -> None:
+        """Let go of the file; the loom stays in memory."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def __enter__(self) -> Loom:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- showing ----------------------------------------------------------------------------------
+
+    @property
+    def selected(self) -> list[str]:
+        """The nodes that are lit up, in windows and by code; when none is, the one under the cursor."""
+        if self.selection.lit:
+            return [node for node in self.selection.lit if node in self.session.nodes]
+        current = self.selection.current
+        return [] if current is None else [current]
+
+    def select(self, nodes: Any = None) -> None:
+        """Light nodes up in every window: an id, several, or a frame with a ``node`` column; ``None`` none."""
+        found = ids_of(nodes)
+        for node in found:
+            self.node(node)
+        self.selection.light(found)
+
+    def show(self, *, keys: dict[str, str] | None = None, height: int = 620) -> None:
+        """Show a window; several can show one loom. ``keys``: command to key, see ``?`` in the window.
+
+        ``height``: of the window, in CSS pixels. Growing needs a ``client``, or the extension's own settings.
+        """
+        from .desk import shown  # noqa: PLC0415  # widgets load with the first window
+
+        shown(self, keys or {}, height)
+
+    def _ipython_display_(self) -> None:
+        self.show()
+
+    # -- growing ------------------------------------------------------------------------------------
+
+    def grow(self, node: str, n: int | None = None, **sampling: Any) -> list[str]:
+        """Continue a node ``n`` times by one request; its children's ids, when all have come.
+
+        Sampling is the node's own with ``sampling`` on top, and is remembered by the new nodes. What came before an
+        error or an interrupt is kept. Raises :class:`AcsError`.
+        """
+        return self._driven(continuation(self.session, node, n, self._fields(sampling)))
+
+    async def grow_async(self, node: str, n: int | None = None, **sampling: Any) -> list[str]:
+        """The same with an ``AsyncClient``."""
+        return await self._driven_async(continuation(self.session, node, n, self._fields(sampling)))
+
+    def branch(self, node: str, token: int, text: str, n: int | None = None, **sampling: Any) -> list[str]:
+        """Leave a node before its ``token``-th token, put ``text`` there, an alternative say, and go on from it.
+
+        Gives siblings of the node that begin as a copy of it.
+        """
+        return self._driven(alternative(self.session, node, (token, text), n, self._fields(sampling)))
+
+    def _fields(self, sampling: dict[str, Any]) -> dict[str, Any]:
+        self._check_writable()
+        return {**sampling}
+
+    def _driven(self, growth: Growth) -> list[str]:
+        client: Any = self._client("drive")
+        exchange = growth.exchange(client)
+        for _ in client.drive(exchange, growth.sink(self.session)):
+            pass
+        return growth.result(exchange)
+
+    async def _driven_async(self, growth: Growth) -> list[str]:
+        client: Any = self._client("drive")
+        exchange = growth.exchange(client)
+        async for _ in client.drive(exchange, growth.sink(self.session)):
+            pass
+        return growth.result(exchange)
+
+    def _client(self, name: str) -> Any:
+        if self.client is None or not hasattr(self.client, name):
+            raise InvalidRequest("This loom has no client to grow with: Loom(..., client=Client()).")
+        return self.client
+
+    def _home(self) -> str:
+        """The run whose sampling a new root grows with: made when a loom first needs it."""
+        run = "loom"
+        while run in self.session.runs:
+            if self.session.runs[run].request == {**self._start(), "prompt": ""}:
+                return run
+            run += "+"
+        self.session.apply([ev.RunOpened(run, {**self._start(), "prompt": ""}), ev.RunClosed(run, "done")])
+        return run
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What a new root grows with."""
+        return {name: value for name, value in self._sampling.items() if name != "validate"}
+
+    def _start(self) -> dict[str, Any]:
+        fields = self.sampling
+        return {
+            k: v for k, v in request_fields(build_request({"prompt": "", **fields})).items() if k != "prompt"
+        }
+
+    def __repr__(self) -> str:
+        return f"Loom({len(self.nodes)} nodes, {len(self.roots)} roots)"
+
+
+def _session_of(source: Session | Completion | Choice) -> Session:
+    if isinstance(source, Session):
+        return source
+    if isinstance(source, (Completion, Choice)):
+        return source.session
+    raise InvalidRequest(
+        f"A loom begins with a text, a session or a completion, not with {type(source).__name__}."
+    )

@@ -1,0 +1,224 @@
+"""Search by predicate: ``logprob < -5 and model == "m"``, read by a parser of its own; nothing is evaluated.
+
+Owns the little language and what its names mean. It must not know who searches. A predicate is
+
+    any    := all ("or" all)*        all := one ("and" one)*        one := "not" one | "(" any ")" | NAME [OP VALUE]
+    OP     := == != < <= > >= contains            VALUE := number, "text", 'text', true, false, none
+
+``token``, ``logprob``, ``surprisal`` and ``rank`` are of each generated token: the predicate holds where one token
+fits. The other names are of the node; a sampling field (``temperature``, ``seed``, ...) is that of the node's run.
+What is not known fits nothing but ``== none``.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..log.revising import alive
+from ..log.session import Node, Session
+from ..wire import SAMPLING_FIELDS
+from .measure import path_logprob, scored
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<text>"[^"]*"|'[^']*')"""
+    r"""|(?P<op>==|!=|<=|>=|<|>|=)|(?P<par>[()])|(?P<name>[A-Za-z_]\w*))"""
+)
+_MOST_NESTED = 40
+_CONSTANTS: dict[str, Any] = {"true": True, "false": False, "none": None}
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+Predicate = Callable[[Session, Node], bool]
+
+
+def _rank(node: Node, index: int) -> int | None:
+    top, logprob = node.top[index], node.logprobs[index]
+    return None if top is None or logprob is None else 1 + sum(value > logprob for value in top.values())
+
+
+def _surprisal(node: Node, index: int) -> float | None:
+    logprob = node.logprobs[index]
+    return None if logprob is None else -logprob / 0.6931471805599453
+
+
+TOKEN_NAMES: dict[str, Callable[[Node, int], Any]] = {
+    "token": lambda node, i: node.tokens[i],
+    "logprob": lambda node, i: node.logprobs[i],
+    "surprisal": _surprisal,
+    "rank": _rank,
+}
+
+
+def _mark(field: str, default: Any = None) -> Callable[[Session, Node], Any]:
+    return lambda session, node: session.arrangement.mark(node.id, field, default)
+
+
+def _mean(session: Session, node: Node) -> float | None:
+    own = scored(session, node)
+    return own.per_token
+
+
+def model_of(session: Session, node: Node) -> str | None:
+    """The checkpoint that wrote a node, or the model that was asked for; ``None`` for a text of a person."""
+    if node.choice is None:
+        return None
+    run = session.runs[node.run]
+    return run.checkpoint or run.request.get("model")
+
+
+NODE_NAMES: dict[str, Callable[[Session, Node], Any]] = {
+    "id": lambda session, node: node.id,
+    "run": lambda session, node: node.run,
+    "text": lambda session, node: session.own_text(node),
+    "model": model_of,
+    "finish": lambda session, node: node.finish_reason,
+    "stopped_by": lambda session, node: node.stop_reason,
+    "outcome": lambda session, node: session.runs[node.run].outcome if node.choice is not None else None,
+    "generated": lambda session, node: node.choice is not None,
+    "tokens": lambda session, node: len(node.tokens),
+    "chars": lambda session, node: len(session.own_text(node)),
+    "total": lambda session, node: scored(session, node).total,
+    "mean": _mean,
+    "path": lambda session, node: path_logprob(session, node.id).total,
+    "depth": lambda session, node: len(session.path(node.id)) - 1,
+    "children": lambda session, node: len(alive(session, node.id)),
+    "tags": _mark("tags", ()),
+    "note": _mark("note"),
+    "rating": _mark("rating"),
+    "bookmark": _mark("bookmark", False),
+    "unread": _mark("unread", False),
+    "folded": _mark("folded", False),
+}
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    name: str
+    op: str
+    value: Any
+
+    def holds(self, session: Session, node: Node) -> bool:
+        if self.name in TOKEN_NAMES:
+            return bool(self.tokens(node))
+        if self.name in NODE_NAMES:
+            return _fits(NODE_NAMES[self.name](session, node), self.op, self.value)
+        return _fits(session.runs[node.run].request.get(self.name), self.op, self.value)
+
+    def tokens(self, node: Node) -> list[int]:
+        """The tokens that fit."""
+        known = TOKEN_NAMES[self.name]
+        return [i for i in range(len(node.tokens)) if _fits(known(node, i), self.op, self.value)]
+
+
+def parse(text: str) -> Predicate:
+    """A predicate as a function. Raises :class:`InvalidRequest` with one line that says where it cannot be read."""
+    return _Parser(text).whole()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words: list[tuple[str, str]] = []
+        self._at = 0
+        place, end = 0, len(text.rstrip())
+        while place < end:
+            found = _TOKEN.match(text, place)
+            if found is None:
+                raise self._unreadable(text[place:].strip())
+            kind = found.lastgroup or ""
+            self._words.append((kind, found.group(kind)))
+            place = found.end()
+
+    def whole(self) -> Predicate:
+        if not self._words:
+            raise InvalidRequest('A predicate is needed, like logprob < -5 or finish == "length".')
+        found = self._any(0)
+        if self._at < len(self._words):
+            raise self._unreadable(self._words[self._at][1])
+        return found
+
+    def _any(self, nested: int) -> Predicate:
+        parts = [self._all(nested)]
+        while self._took("or"):
+            parts.append(self._all(nested))
+        return parts[0] if len(parts) == 1 else lambda s, n: any(part(s, n) for part in parts)
+
+    def _all(self, nested: int) -> Predicate:
+        parts = [self._one(nested)]
+        while self._took("and"):
+            parts.append(self._one(nested))
+        return parts[0] if len(parts) == 1 else lambda s, n: all(part(s, n) for part in parts)
+
+    def _one(self, nested: int) -> Predicate:
+        if nested > _MOST_NESTED:
+            raise InvalidRequest("The predicate is nested too deeply.")
+        if self._took("not"):
+            inner = self._one(nested + 1)
+            return lambda s, n: not inner(s, n)
+        if self._took("("):
+            inner = self._any(nested + 1)
+            if not self._took(")"):
+                raise InvalidRequest("The predicate has a ( without its ).")
+            return inner
+        kind, name = self._next("a name")
+        if kind != "name" or name in ("and", "or", "contains") or name in _CONSTANTS:
+            raise self._unreadable(name)
+        if name not in TOKEN_NAMES and name not in NODE_NAMES and name not in SAMPLING_FIELDS:
+            raise InvalidRequest(
+                f"{name} is nothing a node has; it can be {', '.join([*TOKEN_NAMES, *NODE_NAMES])}."
+            )
+        kind, op = self._words[self._at] if self._at < len(self._words) else ("", "")
+        if kind != "op" and op != "contains":
+            return (
+                _Comparison(name, "!=", None).holds
+                if name in TOKEN_NAMES
+                else _Comparison(name, "", None).holds
+            )
+        self._at += 1
+        return _Comparison(name, "==" if op == "=" else op, self._value()).holds
+
+    def _value(self) -> Any:
+        kind, word = self._next("a value")
+        if kind == "number":
+            return float(word)
+        if kind == "text":
+            return word[1:-1]
+        if kind == "name" and word.lower() in _CONSTANTS:
+            return _CONSTANTS[word.lower()]
+        raise InvalidRequest(f'The predicate needs a number or a "text" in place of {word}.')
+
+    def _took(self, word: str) -> bool:
+        if self._at < len(self._words) and self._words[self._at] in (("name", word), ("par", word)):
+            self._at += 1
+            return True
+        return False
+
+    def _next(self, what: str) -> tuple[str, str]:
+        if self._at >= len(self._words):
+            raise InvalidRequest(f"The predicate ends where {what} should stand.")
+        self._at += 1
+        return self._words[self._at - 1]
+
+    @staticmethod
+    def _unreadable(word: str) -> InvalidRequest:
+        return InvalidRequest(
+            f"The predicate cannot be read at {word[:20]!r}; write it like logprob < -5 and tokens > 3."
+        )
+
+
+def _fits(have: Any, op: str, value: Any) -> bool:
+    if op == "":
+        return bool(have)
+    if op in ("==", "!="):
+        return (have == value and isinstance(have, bool) == isinstance(value, bool)) is (op == "==")
+    if have is None or value is None:
+        return False
+    if op == "contains":
+        return isinstance(have, (str, list, tuple)) and isinstance(value, str) and value in have
+    comparable = isinstance(have, str) == isinstance(value, str) and not isinstance(have, (list, tuple))
+    return comparable and bool(_ORDER[op](have, value))

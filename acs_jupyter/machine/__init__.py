@@ -1,0 +1,1 @@
+"""What this package needs of the machine: processes, forks, locked files, interrupts, private files."""

@@ -1,0 +1,163 @@
+"""How a run is shown in the front end at hand: a live widget and a static copy, or plain text.
+
+Owns the choice between them and the order of the outputs. It must not know requests or servers.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..keeping.copying import Copier
+from ..keeping.unsaved import Unsaved
+from ..ledger import place
+from ..log.branching import descendants
+from ..log.events import AnyEvent, TokensArrived
+from ..log.intents import AnyIntent
+from ..log.session import Session
+from .root import Asking, View
+
+if TYPE_CHECKING:
+    from ..completion import Completion
+    from ..pump import Handle
+
+
+_log = logging.getLogger(__name__)
+
+
+def make_view(shell: Any) -> View:
+    """The view for a shell: widgets where a kernel serves a notebook, else text."""
+    return NotebookView() if getattr(shell, "kernel", None) is not None else TextView()
+
+
+def show_copy(shell: Any, completion: Completion) -> None:
+    """Show a completion once more, as a copy that is saved with the notebook; in a terminal, its text.
+
+    Its text is that of a cell's own copy: all choices and branches.
+    """
+    from ..widgets.snapshot import plain_text, static_html  # noqa: PLC0415  # drawn when shown
+
+    session, run = completion.session.copy(), completion.run
+    if getattr(shell, "kernel", None) is None:
+        print(plain_text(session, run))
+        return
+    from IPython.display import display  # noqa: PLC0415  # only in a notebook
+
+    from ..keeping.record import record_of  # noqa: PLC0415  # packed when shown
+
+    record = record_of(session, run)
+    page = static_html(session, run, spent=len(json.dumps(record)))
+    display({"text/plain": plain_text(session, run), "text/html": page}, raw=True, metadata=record)
+
+
+class NotebookView:
+    """The live cell, then a static copy that hides itself while the live cell is there.
+
+    The copy is written when the run ends, and again when branches of it have ended. Written while they stream it would
+    harm the page: until a copy has all, it stands in a file (``keeping/unsaved.py``), where a killed kernel leaves it.
+    """
+
+    def __init__(self) -> None:
+        self._copy: Any = None
+        self._saving = threading.Lock()
+        self._copier = Copier(self._save, self._coming)
+
+    def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
+        """Show the live cell and an empty place for the copy."""
+        from IPython.display import display  # noqa: PLC0415  # only in a notebook
+
+        from ..widgets.live import LiveCell  # noqa: PLC0415  # anywidget loads with the first cell
+
+        self._session, self._run = session, handle.run
+        # First: what a window shows is kept by then.
+        self._unsaved = Unsaved(session, handle.run, notebook=place.notebook(), cell=place.cell.get())
+
+        def obey(intent: AnyIntent) -> None:
+            asking.obey(intent, window.tell)
+
+        window = LiveCell(
+            session, runs=[handle.run], on_intent=obey, can_branch=True, interrupts=not background
+        )
+        self._window = window
+        display(window)
+        self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+        asking.ended = self._copier.soon
+
+    def close(self) -> None:
+        """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
+        if self._copy is not None:
+            self._save(fit=True)
+
+    def _save(self, *, fit: bool = False) -> None:
+        from ..keeping.record import record_of  # noqa: PLC0415  # packed at the end
+        from ..widgets.snapshot import mimebundle, plain_text, room_left  # noqa: PLC0415  # drawn at the end
+
+        with self._saving:
+            now = self._session.copy()  # branches may be coming while it is drawn
+            if self._run not in now.runs:
+                return
+            position = len(now)
+            record = record_of(now, self._run)  # of what is open as open; read again, it is interrupted
+            part = any(now.runs[run].outcome == "open" for run in self._family(now))
+            now.interrupt_open()  # nothing more comes into this copy
+            spent = len(json.dumps(record)) + self._window.weight
+            try:
+                bundle = mimebundle(now, self._run, spent=spent, part=part)
+            except Exception:  # noqa: BLE001 - whatever it was: text and record must not be lost
+                _log.exception("the static view of a run could not be drawn; its text and record are kept")
+                bundle = {"text/plain": plain_text(now, self._run)}
+            if fit and not part:
+                self._window.fit(room_left(now, self._run, bundle, spent))
+            self._copy.update(bundle, raw=True, metadata=record)
+            if not self._window.reopened:  # else nobody knows whether the copy has arrived
+                self._unsaved.saved(position)
+
+    def _family(self, session: Session) -> list[str]:
+        return [self._run, *descendants(session, self._run)]
+
+    def _coming(self) -> bool:
+        return any(self._session.runs[run].outcome == "open" for run in self._family(self._session))
+
+
+class TextView:
+    """Plain text to standard output, as it comes; several choices one after the other, each with its number."""
+
+    def __init__(self, write: Callable[[str], Any] | None = None) -> None:
+        self._out = write or sys.stdout.write
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
+        """Start to write what arrives; a terminal asks for nothing."""
+        self._session, self._run = session, handle.run
+        self._unsubscribe = session.subscribe(self._show)
+
+    def close(self) -> None:
+        """Write the choices that could not be streamed, and a last newline."""
+        self._unsubscribe()
+        run = self._session.runs.get(self._run) if self._session else None
+        if run is None:
+            return
+        if len(run.nodes) > 1:
+            for number, node in enumerate(run.nodes, start=1):
+                self._write(f"[{number} of {len(run.nodes)}] {self._session.nodes[node].text}\n")
+        else:
+            self._write("\n")
+        sys.stdout.flush()
+
+    def _write(self, text: str) -> None:
+        try:
+            self._out(text)
+        except UnicodeEncodeError:  # a terminal of few characters; the record has them all
+            self._out(text.encode("ascii", "backslashreplace").decode())
+
+    def _show(self, events: list[AnyEvent]) -> None:
+        if len(self._session.runs[self._run].nodes) > 1:
+            return
+        for event in events:
+            if isinstance(event, TokensArrived):
+                self._write(event.text)
+        sys.stdout.flush()

@@ -1,0 +1,372 @@
+"""``%%acs`` and ``%acs``: a line and a cell in, one call into the library, one line of words when it fails.
+
+Owns what IPython sees: the magics, the exact body of a cell, tab completion, how an error is shown. It must not know
+HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from traitlets import Float, Int, Unicode
+
+from ..errors import AcsError, InvalidRequest
+from ..ledger import place
+from . import topics
+from .continuing import place_of
+from .display import make_view, show_copy
+from .options import (
+    SHORT,
+    CellOptions,
+    nearest,
+    option_names,
+    parse_cell_line,
+    parse_switch,
+    parse_value,
+    setting_names,
+    split,
+)
+from .root import CELL_DEFAULTS, Notebook
+from .template import fill
+
+if TYPE_CHECKING:
+    from ..completion import Completion
+
+BODILESS = "cell"
+"""What a cell that is nothing but its ``%%acs`` line becomes: ``%acs cell ...``; nobody needs to type it."""
+COMMANDS = ["budget", "doctor", "help", "jobs", "last", "local", "models", "recover", "set"]
+
+
+@magics_class
+class AcsMagics(Magics):
+    """The magics of one shell. Traits are the defaults of a cell (``c.AcsMagics.max_tokens = 200``)."""
+
+    model = Unicode(None, allow_none=True, help="Model id of cells that name none.").tag(config=True)
+    max_tokens = Int(CELL_DEFAULTS["max_tokens"], help="Most tokens of a cell's choice.").tag(config=True)
+    temperature = Float(None, allow_none=True, help="Temperature; unset: the server's.").tag(config=True)
+    logprobs = Int(
+        CELL_DEFAULTS["logprobs"], allow_none=True, help="Alternatives a token, for the tooltips."
+    ).tag(config=True)
+
+    def __init__(self, shell: InteractiveShell, **kwargs: Any) -> None:
+        super().__init__(shell, **kwargs)
+        self.notebook = Notebook(make_view=lambda: make_view(shell))
+        for name in ("model", "max_tokens", "temperature", "logprobs"):
+            if getattr(self, name) is not None:
+                self.notebook.defaults[name] = getattr(self, name)
+        self._running: list[str] = []
+        self._looked_back = False
+
+    # -- the magics -------------------------------------------------------------------------------
+
+    @no_var_expand
+    @cell_magic("acs")
+    def cell(self, line: str, cell: str) -> None:
+        """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
+        with _told_in_one_line():
+            self._run(line, self._prompt(line, cell))
+
+    @no_var_expand
+    @line_magic("acs")
+    def line(self, line: str) -> Any:
+        """``%acs budget|doctor|help|jobs|last [NAME]|local [--gguf FILE]|models|recover|set [NAME [VALUE]]``."""
+        with _told_in_one_line():
+            command, _, rest = line.strip().partition(" ")
+            if command not in (*COMMANDS, BODILESS):
+                if not command:
+                    print(topics.text("")[0])
+                    return None
+                raise InvalidRequest(
+                    f"'{command}' is not a command of %acs.{nearest(command, COMMANDS)} "
+                    f"There are: {', '.join(COMMANDS)}. (A prompt goes below %%acs, with two percent signs.)"
+                )
+            return getattr(self, f"_{command}")(rest.strip())
+
+    def _submit(self, prompt: str, options: CellOptions) -> None:
+        from ..jobs.cell import run  # noqa: PLC0415  # jobs load with the first one
+
+        run(self.notebook, self.shell, prompt, options, keep=self._keep_job(options))
+
+    def _look_back(self) -> None:
+        """Once a kernel: go on with jobs, and say what one that was killed left."""
+        if not self._looked_back:
+            self._looked_back = True
+            from ..jobs.cell import pick_up  # noqa: PLC0415  # jobs load with the first cell
+            from ..keeping.recovering import hint  # noqa: PLC0415  # with the first cell
+
+            pick_up(self.notebook)
+            if line := hint():
+                print(line)
+
+    def _recover(self, rest: str) -> None:
+        from ..keeping.recovering import command  # noqa: PLC0415  # rarely
+
+        self._looked_back = True
+        command(self.shell, rest, self._keep_recovered)
+
+    def _keep_recovered(self, completion: Completion) -> None:
+        self.notebook.last = self.shell.user_ns["_acs"] = completion
+
+    def _jobs(self, rest: str) -> Any:
+        from ..jobs.cell import command  # noqa: PLC0415  # jobs load with the first one
+
+        return command(self.notebook, self.shell, split(rest))
+
+    def _run(self, line: str, prompt: str) -> None:
+        options = parse_cell_line(line)
+        names = self.shell.user_ns
+        place = None if options.continues is None else place_of(options.continues, names)
+        if options.fill:
+            prompt = fill(prompt, names)
+        if options.job is not None:
+            if place is not None:
+                options = replace(options, fields={**place.fields, **options.fields})
+                prompt = place.text + prompt
+            self._submit(prompt, options)
+            return
+        if options.dry:
+            fields, lines = self.notebook.dry(prompt, options, place)
+            print(json.dumps(fields, ensure_ascii=False, indent=2), *lines, sep="\n")
+            return
+        self._look_back()
+        self.notebook.run(prompt, options, self._keeper(options), place)
+
+    def _cell(self, rest: str) -> None:
+        """A ``%%acs`` cell without a body, as :func:`bodiless` passes it on."""
+        if parse_cell_line(rest).continues is None:
+            raise InvalidRequest(
+                "The cell has no body: there is no prompt. "
+                "Write one below the %%acs line, or continue a text with --in NAME."
+            )
+        self._run(rest, "")
+
+    def _last(self, rest: str) -> None:
+        found = self.shell.user_ns.get(rest) if rest else self.notebook.last
+        if rest and not hasattr(found, "texts"):
+            raise InvalidRequest(f"{rest} is no completion; %acs last takes the name of one, or nothing.")
+        if found is None:
+            raise InvalidRequest("There is no completion yet: run a %%acs cell first.")
+        show_copy(self.shell, found)
+
+    def _budget(self, rest: str) -> Any:
+        from ..ledger import command as budget_command  # noqa: PLC0415  # sqlite3 loads when the budget is asked about
+
+        return budget_command.in_notebook(split(rest), self.notebook.meter())
+
+    def _models(self, rest: str) -> Any:
+        _nothing_more("models", rest)
+        from ..frames import models_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
+
+        return models_frame(self.notebook.models())
+
+    def _doctor(self, rest: str) -> Any:
+        _nothing_more("doctor", rest)
+        from ..frames import boundary_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
+
+        measured = self.notebook.doctor()
+        if not measured:
+            print(
+                "The last prompt's boundaries are clean: no blank or cut word at its end, no \\r\\n, no second BOS."
+            )
+            return None
+        return boundary_frame(measured)
+
+    def _set(self, rest: str) -> None:
+        name, _, value = rest.partition(" ")
+        name = name.replace("-", "_")
+        if name == "notes":
+            self.notebook.show_notes = parse_switch("notes", value.strip())
+            print(f"notes = {'on' if self.notebook.show_notes else 'off'}")
+            return
+        defaults = self.notebook.defaults
+        if not name:
+            print("\n".join(f"{key} = {json.dumps(value)}" for key, value in sorted(defaults.items())))
+            return
+        name = {short[1:]: long for long, short in SHORT.items()}.get(name.lstrip("_"), name.lstrip("_"))
+        if name not in setting_names():
+            known = nearest(name, setting_names()) or f" There are: notes, {', '.join(setting_names())}."
+            raise InvalidRequest(f"'{name}' is not a setting.{known}")
+        self._set_field(name, value.strip())
+        told = f"= {json.dumps(defaults[name])}" if name in defaults else "is not sent"
+        print(f"{name} {told}")
+
+    def _set_field(self, name: str, text: str) -> None:
+        """``none``: not sent; ``default``: as at the start; no text: as it is."""
+        defaults = self.notebook.defaults
+        if text.lower() in ("none", "default"):
+            defaults.pop(name, None)
+            if text.lower() == "default" and name in CELL_DEFAULTS:
+                defaults[name] = CELL_DEFAULTS[name]
+        elif text:
+            new = parse_value(name, " ".join(split(text)))
+            check_defaults({**defaults, name: new})
+            defaults[name] = new
+
+    def _local(self, rest: str) -> None:
+        arguments = split(rest)
+        if arguments and (len(arguments) != 2 or arguments[0] != "--gguf"):
+            raise InvalidRequest(f"%acs local takes nothing, or --gguf FILE; not {rest}.")
+        server = self.notebook.start_local(
+            *arguments, tell=lambda text: print(text, file=sys.stderr, flush=True)
+        )
+        print(f"The embedded server answers at {server.base}; this kernel uses it from here on.")
+
+    def _help(self, rest: str) -> None:
+        text, known = topics.text(rest)
+        if not known:
+            hint = nearest(rest, topics.names()) or f" Topics: {', '.join(topics.names())}."
+            raise InvalidRequest(f"There is no help on '{rest}'.{hint}")
+        print(text)
+
+    # -- IPython's side ---------------------------------------------------------------------------
+
+    def _keeper(self, options: CellOptions) -> Callable[[Completion], None]:
+        def keep(completion: Completion) -> None:
+            self.shell.user_ns["_acs"] = completion
+            if options.name:
+                self.shell.user_ns[options.name] = completion
+
+        return keep
+
+    def _keep_job(self, options: CellOptions) -> Callable[[Any], None]:
+        def keep(job: Any) -> None:
+            if options.name:
+                self.shell.user_ns[options.name] = job
+
+        return keep
+
+    def before_cell(self, info: Any) -> None:
+        """Remember the cell as it was typed: IPython's own copy loses ``>>>`` and trailing spaces."""
+        self._running.append(info.raw_cell or "")
+        place.cell.set(f"[{self._number(info)}]")
+
+    def _number(self, info: Any) -> int:
+        """The number the cell has in the notebook. By now IPython has counted on, or not: that changed with 9. Its
+        list of inputs, which begins with an empty one, does not have the cell yet in any version."""
+        history = self.shell.history_manager
+        if not info.store_history or history is None:
+            return int(self.shell.execution_count)
+        return len(history.input_hist_parsed)
+
+    def after_cell(self, result: Any) -> None:
+        """Forget it."""
+        if self._running:
+            self._running.pop()
+        if not self._running:
+            place.cell.set("")
+
+    def _prompt(self, line: str, cell: str) -> str:
+        """The body as it was typed; in a terminal the empty lines that end a cell are no part of it."""
+        body = exact_body(self._running, line, cell, self.shell.input_transformer_manager.transform_cell)
+        return body.rstrip("\n") if type(self.shell).__name__ == "TerminalInteractiveShell" else body
+
+    def complete(self, shell: Any, event: Any) -> list[str]:
+        """Options, models, commands, settings and topics for the completer."""
+        words = event.line.split()
+        done = words[:-1] if event.symbol and words else words  # the words before the one being typed
+        if event.line.startswith("%acs"):
+            after = {(): COMMANDS, ("set",): setting_names(), ("help",): topics.names()}
+            return list(after.get(tuple(done[1:]), []))
+        if done and done[-1] in ("-m", "--model"):
+            return self._known_models()
+        return option_names()
+
+    def _known_models(self) -> list[str]:
+        try:
+            return [model.id for model in self.notebook.models(refresh=False)]
+        except AcsError:
+            return []
+
+
+def bodiless(lines: list[str]) -> list[str]:
+    """A cell of its ``%%acs`` line alone as a line magic: IPython would refuse it before anyone could say more."""
+    if len(lines) != 1 or not _HEAD.match(lines[0]):
+        return lines
+    return [f"%acs {BODILESS} {lines[0].removeprefix('%%acs').strip()}\n"]
+
+
+# In a terminal, whether a cell is complete is asked after its first line: then the body is still to come.
+bodiless.has_side_effects = True  # type: ignore[attr-defined]
+
+_HEAD = re.compile(r"(?m)^%%acs(?=[ \t\r\n])")
+
+
+def exact_body(running: list[str], line: str, cell: str, transform: Callable[[str], str]) -> str:
+    """The prompt of a cell, as it was typed.
+
+    ``running``: the cells under way as the front end sent them, outermost first. IPython's own copy of a body has lost
+    ``>>>`` prompts and blanks, so the typed one is taken: the part of a running cell of which IPython (``transform``)
+    makes this very call. To end a prompt in a newline, end the cell in an empty line. When other code calls the magic,
+    ``cell`` is the prompt, less the one newline that IPython puts at the end of every body.
+    """
+    call = f"get_ipython().run_cell_magic('acs', {line!r}, {cell!r})\n"
+    for raw in running:
+        for found in _HEAD.finditer(raw):
+            typed = raw[found.start() :]
+            if transform(typed) == call:
+                return typed.partition("\n")[2]
+    return cell[:-1] if cell.endswith("\n") else cell
+
+
+def check_defaults(fields: dict[str, Any]) -> None:
+    """Refuse a default that no request could carry."""
+    from ..checks import build_request  # noqa: PLC0415  # only when a setting changes
+
+    build_request({**fields, "prompt": "x"})
+
+
+def _nothing_more(command: str, rest: str) -> None:
+    if rest:
+        raise InvalidRequest(f"%acs {command} takes nothing more; not {rest}.")
+
+
+class _told_in_one_line:  # noqa: N801  # reads as a clause
+    """Errors leave as one line: IPython asks an exception for its own rendering before it writes a traceback."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, AcsError):
+            _render_as(error, str(error))
+        elif isinstance(error, KeyboardInterrupt):
+            _render_as(error, "KeyboardInterrupt: stopped; what came is kept.")
+
+
+def _render_as(error: BaseException, text: str) -> None:
+    error._render_traceback_ = lambda: [text]  # type: ignore[attr-defined]
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics with a shell; loading twice keeps the first."""
+    if "acs" in shell.magics_manager.magics["cell"]:
+        return
+    magics = AcsMagics(shell, parent=shell)
+    shell.register_magics(magics)
+    shell.input_transformers_cleanup.append(bodiless)
+    shell.events.register("pre_run_cell", magics.before_cell)
+    shell.events.register("post_run_cell", magics.after_cell)
+    for key in ("%%acs", "%acs"):
+        shell.set_hook("complete_command", magics.complete, str_key=key)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take the magics out again and end what they started."""
+    magics = shell.magics_manager.registry.pop("AcsMagics", None)
+    if magics is None:
+        return
+    for kind in ("cell", "line"):
+        shell.magics_manager.magics[kind].pop("acs", None)
+    shell.input_transformers_cleanup.remove(bodiless)
+    shell.events.unregister("pre_run_cell", magics.before_cell)
+    shell.events.unregister("post_run_cell", magics.after_cell)
+    magics.notebook.close()
+    if "acs_jupyter.job_cell" in sys.modules:
+        sys.modules["acs_jupyter.job_cell"].close()

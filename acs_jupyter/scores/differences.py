@@ -1,0 +1,160 @@
+"""How two scores differ: surprisal spread over bytes, laid side by side where the texts have the same bytes.
+
+Owns the alignment, the numbers and the largest spots. It must not know requests or markup.
+
+A token's surprisal (bits, -log2 p) is spread evenly over its UTF-8 bytes, so that texts read in different tokens, by
+different models, can be compared. Tokens without text count with the one that completes their character. Where both
+texts are the same, byte meets byte; else the common stretches of both, found by ``difflib`` over words and what stands
+between them, are compared and the rest is not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidRequest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .values import Score
+
+_WORDS = re.compile(rb"\s*[^\s]+|\s+")
+COLUMNS = ["start", "other_start", "text", "bytes", "surprisal", "other", "difference", "per_byte"]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A stretch both have. ``start``, ``other_start``: its first byte in each; surprisals in bits over the stretch.
+
+    ``difference`` is the second's surprisal less the first's: above 0 the second is more surprised.
+    """
+
+    start: int
+    other_start: int
+    text: str
+    bytes: int
+    surprisal: float
+    other: float
+
+    @property
+    def difference(self) -> float:
+        """Bits over the stretch; ``nan`` where both rule it out."""
+        return self.other - self.surprisal
+
+    @property
+    def per_byte(self) -> float:
+        """Bits a byte."""
+        return self.difference / self.bytes
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two scores and the stretches they share, in order; ``unscored`` and ``apart`` bytes of the first are in none.
+
+    ``total``: bits over all stretches but those that one of both rules out.
+    """
+
+    first: Score
+    second: Score
+    spots: list[Spot]
+    unscored: int
+    apart: int
+    total: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = [spot.difference for spot in self.spots if math.isfinite(spot.difference)]
+        object.__setattr__(self, "total", math.fsum(known))
+
+    def largest(self, count: int = 10) -> list[Spot]:
+        """The stretches that differ most, in bits."""
+        known = [spot for spot in self.spots if not math.isnan(spot.difference)]
+        return sorted(known, key=lambda spot: -abs(spot.difference))[: max(0, count)]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a stretch: ``start``, ``other_start`` (bytes), ``text``, ``bytes``, ``surprisal``, ``other``,
+        ``difference`` (bits), ``per_byte`` (bits a byte)."""
+        import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
+
+        return pd.DataFrame(
+            [[getattr(spot, name) for name in COLUMNS] for spot in self.spots], columns=COLUMNS
+        )
+
+    def _repr_html_(self) -> str:
+        from ..widgets.difference import html_of  # noqa: PLC0415  # drawn only when shown
+
+        return html_of(self)
+
+    def __repr__(self) -> str:
+        worst = ", ".join(f"{spot.text!r} {spot.difference:+.1f}" for spot in self.largest(3))
+        return f"Difference({len(self.spots)} stretches, {self.total:+.2f} bits in all; most: {worst})"
+
+
+def difference(first: Score, second: Score) -> Difference:
+    """The second score against the first: two texts under one model, or one text under two models.
+
+    Stretches are the shortest at whose ends both have a token's end. Raises :class:`InvalidRequest` when the texts have
+    nothing in common that both score.
+    """
+    left, right = _Read(first), _Read(second)
+    spots: list[Spot] = []
+    matched = 0
+    for start, other, size in _common(left.data, right.data):
+        matched += size
+        spots += _spots(left, right, start, other, size)
+    if not spots:
+        raise InvalidRequest("The two texts share no stretch that both models score.")
+    covered = sum(spot.bytes for spot in spots)
+    return Difference(first, second, spots, matched - covered, len(left.data) - matched)
+
+
+class _Read:
+    """A score by bytes: the places where stretches of text begin and end, and their surprisals (``None``: unscored)."""
+
+    def __init__(self, score: Score) -> None:
+        parts: list[tuple[int, float | None]] = []
+        waiting: float | None = 0.0
+        texts: list[bytes] = []
+        for token in score.tokens:
+            data = token.text.encode("utf-8", "surrogatepass")
+            texts.append(data)
+            waiting = None if waiting is None or token.surprisal is None else waiting + token.surprisal
+            if data:
+                parts.append((len(data), waiting))
+                waiting = 0.0
+        self.data = b"".join(texts)
+        self.ends = [0, *accumulate(size for size, _ in parts)]
+        self.at = {end: place for place, end in enumerate(self.ends)}
+        self.parts = parts
+
+    def between(self, start: int, end: int) -> float | None:
+        """Bits between two edges; ``None`` when a token in there has no score."""
+        values = [value for _, value in self.parts[self.at[start] : self.at[end]]]
+        return None if None in values else math.fsum(value for value in values if value is not None)
+
+
+def _spots(left: _Read, right: _Read, start: int, other: int, size: int) -> list[Spot]:
+    edges = [edge for edge in left.ends if start <= edge <= start + size and edge - start + other in right.at]
+    found = []
+    for begin, end in pairwise(edges):
+        shift = other - start
+        mine, theirs = left.between(begin, end), right.between(begin + shift, end + shift)
+        if mine is not None and theirs is not None:
+            text = left.data[begin:end].decode("utf-8", "replace")
+            found.append(Spot(begin, begin + shift, text, end - begin, mine, theirs))
+    return found
+
+
+def _common(left: bytes, right: bytes) -> list[tuple[int, int, int]]:
+    """Stretches of the same bytes in both, in order: start in each, and length."""
+    if left == right:
+        return [(0, 0, len(left))] if left else []
+    words = [_WORDS.findall(data) for data in (left, right)]
+    places = [[0, *accumulate(map(len, listed))] for listed in words]
+    blocks = SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks()
+    return [(places[0][a], places[1][b], places[0][a + size] - places[0][a]) for a, b, size in blocks if size]
