@@ -24,8 +24,8 @@ from acs_jupyter.notebook.options import CellOptions, parse_cell_line
 from acs_jupyter.notebook.root import Notebook
 from acs_jupyter.pump import Pump
 from acs_jupyter.secret import Secret
+from tests.notebook.test_magics import KEY, MODELS, PARIS, Shell, connect, shell  # noqa: F401
 from tests.support.player import DONE, HANG, Player, chunk, frames, head, stream, whole
-from tests.test_magics import KEY, MODELS, PARIS, Shell, connect, shell  # noqa: F401
 
 
 def frame(*choices: dict[str, Any], **more: Any) -> bytes:

@@ -14,7 +14,7 @@ from acs_jupyter import Loom
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.looms.formats import choosing
 
-LOOMS = Path(__file__).parent / "data" / "looms"
+LOOMS = Path(__file__).parents[1] / "data" / "looms"
 TEXT = "A \u00e9\r\n <b>&amp;</b> [x] \U0001f600"
 FORMS = ["socketteer", "obsidian", "basemode", "mikupad", "service"]
 SECRETS = ["sk-AAAA", "sk-BBBB", "my-private-endpoint-key", "hush-hush"]

@@ -16,7 +16,7 @@ from acs_jupyter.scores.inspected import TEMPERATURES, of_score, whole_rows
 from acs_jupyter.scores.values import Score, ScoredToken
 from acs_jupyter.scores.vocabulary import Vocabulary
 from acs_jupyter.wire import Usage
-from tests.test_scoring import answer, entry, played
+from tests.scores.test_scoring import answer, entry, played
 
 if TYPE_CHECKING:
     from tests.support.servers import Running

@@ -13,9 +13,9 @@ import pytest
 from acs_jupyter import Client, Rollout, Surgery, errors, perplexity, score
 from acs_jupyter.scores.documents import scored
 from acs_jupyter.scores.windows import pieces
+from tests.scores.test_scoring import KEY, answer
 from tests.support.player import Player, whole
 from tests.support.servers import Running, serving
-from tests.test_scoring import KEY, answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from acs_jupyter import Client, Session
 from acs_jupyter.keeping.record import pack_run, unpack_run
 from acs_jupyter.log import events as ev
 from acs_jupyter.notebook.options import parse_cell_line
+from tests.notebook.test_magics import KEY, PARIS, Shell, connect, shell  # noqa: F401  # fixtures
 from tests.support.player import CLOSE, DONE, HANG, chunk, frames, head, stream
-from tests.test_magics import KEY, PARIS, Shell, connect, shell  # noqa: F401  # fixtures
 
 MORE = stream(*frames([" and", " on"]), DONE)
 

@@ -10,7 +10,7 @@ import pytest
 from acs_jupyter import Client, difference, errors, score
 from acs_jupyter.scores.values import Score, ScoredToken
 from acs_jupyter.wire import Usage
-from tests.test_inspector import Texts
+from tests.scores.test_inspector import Texts
 
 if TYPE_CHECKING:
     from tests.support.servers import Running

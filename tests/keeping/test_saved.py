@@ -98,7 +98,7 @@ def test_a_page_that_strips_styles_and_classes_shows_the_text_whole(kind: str) -
 
 
 def test_a_widget_is_one_short_module_that_any_build_makes_alike() -> None:
-    static = Path(__file__).parent.parent / "acs_jupyter" / "static"
+    static = Path(__file__).parents[2] / "acs_jupyter" / "static"
     module = pressed(static / "live.js", static / "live.css")
     assert LiveCell(session_of(1), ["r"])._esm == module
     assert len(module) < 35_000

@@ -21,10 +21,10 @@ from acs_jupyter.local.job_values import Limits
 from acs_jupyter.widgets.job_table import browser_rows, plain_text, static_html
 from acs_jupyter.widgets.jobs import JobWindow
 from acs_jupyter.wire import CompletionRequest
+from tests.jobs.test_job_journal import book  # noqa: F401 - a fixture
+from tests.notebook.test_magics import Shell, shell  # noqa: F401 - a fixture
 from tests.support.job_server import DAY, KEY, JobServer, job_server
 from tests.support.player import CLOSE, Player, Step, whole
-from tests.test_job_journal import book  # noqa: F401 - a fixture
-from tests.test_magics import Shell, shell  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("book")
 

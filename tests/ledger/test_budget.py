@@ -14,9 +14,9 @@ import pytest
 from acs_jupyter import AsyncClient, BudgetMeter, Client, errors
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.notebook.options import tokens
+from tests.notebook.test_magics import KEY, MODELS, Shell, connect, shell  # noqa: F401  # fixtures
 from tests.support.player import CLOSE, DONE, Player, stream, whole
 from tests.support.servers import Running, environment
-from tests.test_magics import KEY, MODELS, Shell, connect, shell  # noqa: F401  # fixtures
 
 TEXT = {"index": 0, "text": "yes", "finish_reason": "length"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}

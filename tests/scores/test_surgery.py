@@ -8,8 +8,8 @@ import pytest
 
 from acs_jupyter import Client, Surgery, errors, logprob
 from acs_jupyter.scores.surgery import sentences
+from tests.scores.test_inspector import Texts
 from tests.support.servers import serving
-from tests.test_inspector import Texts
 
 if TYPE_CHECKING:
     from tests.support.servers import Running

@@ -28,7 +28,7 @@ from tests.support.servers import Running, serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WIRE = Path(__file__).parent / "data" / "wire"
+WIRE = Path(__file__).parents[1] / "data" / "wire"
 FOX = "The quick brown fox jumps over the lazy dog. 🦊"
 KEY = "acs-bm-0123abcd-of-the-scoring-tests"
 
