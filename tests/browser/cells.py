@@ -3,8 +3,8 @@
 SETUP = r'''
 import math, random, threading, time
 from IPython.display import display
-from acs_jupyter import events as ev
-from acs_jupyter.session import Session
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.wire import CompletionRequest
 

@@ -308,7 +308,7 @@ def test_twelve_branches_stream_stop_alone_and_outlive_a_reload(
 
 
 BY_HAND = """
-from acs_jupyter.events import Origin
+from acs_jupyter.log.events import Origin
 asked = []
 session.apply([*open_run("a"), head("a")])
 for one in tokens(12): session.apply([arrived("a.0", one)])

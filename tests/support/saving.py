@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CELL = """
-from acs_jupyter.display import NotebookView
+from acs_jupyter.notebook.display import NotebookView
 from tests.support.texts import run_events
 from types import SimpleNamespace
-from acs_jupyter.session import Session
+from acs_jupyter.log.session import Session
 for count, kind, n in {runs}:
     session = Session(); view = NotebookView()
     first, *rest = run_events(count, kind, n=n)
