@@ -20,7 +20,8 @@ from .exchange import Exchange
 from .jobs.calls import AsyncJobs, Jobs
 from .log.events import AnyEvent
 from .log.session import Session
-from .parting import part, part_async
+from .overhearing import Left
+from .parting import Pieces, leave, leave_async, part, part_async
 from .resending import Sending
 from .streams import AsyncStream, Stream, result_of
 from .wire import Fields, Model, ModelStatus, Prompt
@@ -116,42 +117,51 @@ class Client(Connection):
     def drive(self, exchange: Exchange, sink: Sink) -> Generator[list[AnyEvent], None, None]:
         """Carry one run to its end. Each batch of events goes to ``sink`` and is then yielded.
 
-        Closing the iterator closes the socket and ends the run as stopped. Errors end the run and are left in
-        ``exchange.error``; nothing is raised but ``BudgetRefused``, before a socket opens.
+        Closing the iterator ends the run as stopped, asks the server for a moment what it has cost (``parting.py``)
+        and closes the socket. Errors end the run and are left in ``exchange.error``; nothing is raised but
+        ``BudgetRefused``, before a socket opens.
         """
         self._check_open()
         opened = False
         try:
             self.reserve(exchange)
-            begun = _told(sink, exchange.open())
+            begun = told(sink, exchange.open())
             opened = True
             yield begun
             while not exchange.closed:
-                for events in self._attempt(exchange):
-                    self._watch(exchange)
-                    yield _told(sink, events)
+                with contextlib.closing(self._attempt(exchange, sink)) as attempt:
+                    for events in attempt:
+                        self._watch(exchange)
+                        yield told(sink, events)
                 if exchange.delay is not None:
                     time.sleep(exchange.delay)
         finally:
             try:
                 if opened:
-                    _told(sink, exchange.stop())
+                    told(sink, exchange.stop())
             finally:
                 self.settle(exchange)
 
-    def _attempt(self, exchange: Exchange) -> Iterator[list[AnyEvent]]:
+    def _attempt(self, exchange: Exchange, sink: Sink) -> Generator[list[AnyEvent], None, None]:
         try:
             with contextlib.closing(self._open(self._call(exchange))) as response:
-                yield exchange.head(response.status_code, response.headers)
                 pieces = response.iter_bytes()
-                for data in pieces:
-                    events = exchange.feed(data)
-                    if events:
-                        yield events
-                    if exchange.error is not None or exchange.closed:
-                        break  # an error frame or [DONE] ends a stream; nothing behind it counts
-                if exchange.closed:
-                    part(response, pieces)
+                try:
+                    yield exchange.head(response.status_code, response.headers)
+                    for data in pieces:
+                        events = exchange.feed(data)
+                        if events:
+                            yield events
+                        if exchange.error is not None or exchange.closed:
+                            break  # an error frame or [DONE] ends a stream; nothing behind it counts
+                    if exchange.closed:
+                        part(response, pieces)
+                except GeneratorExit:
+                    with parting(exchange, sink) as left:
+                        if left is not None:
+                            promised = exchange.tells_on_leave
+                            leave(response, pieces, left.hear, self.origin, promised=promised)
+                    raise
             yield exchange.end()
         except NOT_SENT as error:
             yield exchange.unreachable(self._reason(error))
@@ -205,7 +215,7 @@ class AsyncClient(Connection):
     async def complete(
         self, prompt: Prompt, *, session: Session | None = None, **fields: Unpack[Fields]
     ) -> Completion:
-        """See :meth:`Client.complete`. Cancelling the task closes the socket and ends the run as stopped.
+        """See :meth:`Client.complete`. Cancelling the task ends the run as stopped, and closes the socket.
 
         Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
         ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
@@ -266,36 +276,45 @@ class AsyncClient(Connection):
         opened = False
         try:
             await self.reserve_aside(exchange)
-            begun = _told(sink, exchange.open())
+            begun = told(sink, exchange.open())
             opened = True
             yield begun
             while not exchange.closed:
-                async with contextlib.aclosing(self._attempt(exchange)) as attempt:
+                async with contextlib.aclosing(self._attempt(exchange, sink)) as attempt:
                     async for events in attempt:
                         self._watch(exchange)
-                        yield _told(sink, events)
+                        yield told(sink, events)
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)
         finally:
             try:
                 if opened:
-                    _told(sink, exchange.stop())
+                    told(sink, exchange.stop())
             finally:
                 self.settle(exchange)
 
-    async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
+    async def _attempt(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         try:
-            async with contextlib.aclosing(await self._open(self._call(exchange))) as response:
-                yield exchange.head(response.status_code, response.headers)
-                pieces = response.aiter_bytes()
-                async for data in pieces:
-                    events = exchange.feed(data)
-                    if events:
-                        yield events
-                    if exchange.error is not None or exchange.closed:
-                        break  # an error frame or [DONE] ends a stream; nothing behind it counts
-                if exchange.closed:
-                    await part_async(pieces)
+            async with (
+                contextlib.aclosing(await self._open(self._call(exchange))) as response,
+                contextlib.aclosing(Pieces(response.aiter_bytes())) as pieces,
+            ):
+                try:
+                    yield exchange.head(response.status_code, response.headers)
+                    while (data := await pieces.next()) is not None:
+                        events = exchange.feed(data)
+                        if events:
+                            yield events
+                        if exchange.error is not None or exchange.closed:
+                            break  # an error frame or [DONE] ends a stream; nothing behind it counts
+                    if exchange.closed:
+                        await part_async(pieces)
+                except (GeneratorExit, asyncio.CancelledError):
+                    with parting(exchange, sink) as left:
+                        if left is not None:
+                            promised = exchange.tells_on_leave
+                            await leave_async(response, pieces, left.hear, self.origin, promised=promised)
+                    raise
             yield exchange.end()
         except NOT_SENT as error:
             yield exchange.unreachable(self._reason(error))
@@ -324,7 +343,19 @@ class AsyncClient(Connection):
         await self.close()
 
 
-def _told(sink: Sink, events: list[AnyEvent]) -> list[AnyEvent]:
+@contextlib.contextmanager
+def parting(exchange: Exchange, sink: Sink) -> Iterator[Left | None]:
+    """A run ends as stopped at once, for whoever looks on; inside, its driver hears what a stream has cost."""
+    told(sink, exchange.stop())
+    try:
+        yield exchange.left
+    finally:
+        if exchange.left is not None:
+            told(sink, exchange.left.over())
+
+
+def told(sink: Sink, events: list[AnyEvent]) -> list[AnyEvent]:
+    """The events, after ``sink`` has taken them."""
     if events:
         sink(events)
     return events

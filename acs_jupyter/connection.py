@@ -129,6 +129,11 @@ class Connection:
             retries=self.retries, longest_wait=self._longest_wait, meter=self.meter,
         )  # fmt: skip
 
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port of the server."""
+        return "{0.scheme}://{0.netloc}".format(urlsplit(self.base_url))
+
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""
         address = urlsplit(self.base_url)

@@ -12,6 +12,7 @@ first token; what a refusal without tokens means for trying again is the rule of
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from .answer_form import Form
 from .errors import CATALOGUE, AcsError, ApiError, ConnectionFailed, Interrupted
 from .failures import error_from_body, info_of, make_error, unchanged
 from .log.events import AnyEvent, Failed, Origin, RunClosed, Served, Spent, Waited, opening
+from .overhearing import Left, Pace
 from .reader import Reader, Strainer
 from .retrying import wait_before_retry
 from .wire import Answer, CompletionRequest
@@ -54,6 +56,7 @@ class Exchange:
         redact: Callable[[str], str] = unchanged,
         reword: Callable[[str], str] = unchanged,
         strain: Callable[[], Strainer] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.request = request
         self.run = run or new_run()
@@ -62,6 +65,8 @@ class Exchange:
         self.delay: float | None = None
         self.closed = False
         self.attempt = 0
+        self.left: Left | None = None
+        """A stream that was stopped in its middle: its driver may let it hear what still comes."""
         self.ticket: Any = None
         """The budget's hold, from before the first attempt to the end; only who carries the run looks at it."""
         self._parents = parents
@@ -70,6 +75,7 @@ class Exchange:
         self._redact, self._reword = redact, reword
         self._longest_wait = longest_wait
         self._strain = strain
+        self._clock = clock
         self.strainer: Strainer | None = None
         self._own_id = request_id or f"acsj-{self.run}"
         self._retries = retries
@@ -114,7 +120,12 @@ class Exchange:
     @property
     def most_spent(self) -> Spent | None:
         """What a budget must count: :attr:`usage`, or where that is a guess the most it can have been."""
-        return spending.most(self.request, self._reader)
+        return spending.most(self.request, self._reader, self.left.ahead if self.left else None)
+
+    @property
+    def tells_on_leave(self) -> bool:
+        """Whether the server has promised to tell what a stream has cost that is left."""
+        return self._headers.get(wire.ON_LEAVE) == "usage"
 
     @property
     def answered_by(self) -> str | None:
@@ -164,7 +175,9 @@ class Exchange:
             data = form.look(data)
         if form.frames is None:
             return self._buffer(data)
-        return self._read_frames(form.frames.feed(data))
+        events = self._read_frames(form.frames.feed(data))
+        self._pace.note(self._clock(), self._reader.made)
+        return events
 
     def end(self) -> list[AnyEvent]:
         """The body is complete."""
@@ -210,7 +223,10 @@ class Exchange:
         # Sent and not refused: the prompt may be billed though nothing came. A refusal being waited out is moot.
         self._may_have_run = self.attempt > 0 and self.error is None
         self.error = None
-        return [*self._estimate(), RunClosed(self.run, "stopped")]
+        events = [*self._estimate(), RunClosed(self.run, "stopped")]
+        if self._may_have_run and self._form.frames is not None:
+            self.left = Left(self._reader, self._form, self._pace, self._clock)
+        return events
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -227,6 +243,7 @@ class Exchange:
         self._only_space = True
         self._may_have_run = False
         self._waited = False
+        self._pace = Pace()
 
     def _buffer(self, data: bytes) -> list[AnyEvent]:
         self._pieces.append(self._strained(data))

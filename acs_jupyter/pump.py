@@ -3,7 +3,8 @@
 Owns a background thread with an event loop, on which the async client carries bytes, and the handle through which
 a run is awaited or stopped. It must not know windows or magics. The socket lives on the loop, so a stop reaches it
 at once, whatever the calling thread is doing; the session is written by one thread only: by the caller's in
-:meth:`Handle.wait`, by the loop's after :meth:`Handle.detach`.
+:meth:`Handle.wait`, by the loop's after :meth:`Handle.detach`. A run that is stopped has ended for its session at once;
+its task goes on for a moment, to hear what it has cost.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Handle:
         self._loop = loop
         self._queue: queue.SimpleQueue[tuple[float, list[AnyEvent]] | None] = queue.SimpleQueue()
         self._detached = False
-        self._begun = False
+        self._begun = self._stopping = False
         self._ended = threading.Event()
         self._failure: BaseException | None = None
         self._done_callbacks: list[Callable[[Handle], None]] = []
@@ -138,16 +139,19 @@ class Handle:
         """What ended the run before it was opened, a refused budget for one; other errors are in its record."""
         return self._failure
 
-    def stop(self) -> None:
-        """End the run and keep what came; from any thread, at any time, harmless when it has ended."""
-        self._call(self._cancel)
+    def stop(self, *, at_once: bool = False) -> None:
+        """End the run and keep what came; from any thread, at any time, harmless when it has ended.
+
+        ``at_once``: also do not wait for what the server says it has cost.
+        """
+        self._call(lambda: self._cancel(at_once))
 
     def wait(self, interrupts: list[int] | None = None) -> Completion:
         """Fold the run's events into the session as they come, here, until it ends.
 
-        A ``KeyboardInterrupt`` stops the run, keeps what came, and is raised at the end: it never comes in the middle
-        of a batch. A failed run raises its error with the completion attached. ``interrupts``: the list of a
-        surrounding :func:`interrupts_held`.
+        A ``KeyboardInterrupt`` stops the run (a second one at once), keeps what came, and is raised at the end: it
+        never comes in the middle of a batch. A failed run raises its error with the completion attached.
+        ``interrupts``: the list of a surrounding :func:`interrupts_held`.
         """
         if interrupts is None:
             with interrupts_held() as noted:
@@ -178,12 +182,12 @@ class Handle:
     # -- the caller's thread ----------------------------------------------------------------------
 
     def _take_all(self, interrupts: list[int]) -> None:
-        deadline = None
+        deadline, heard = None, 0
         try:
             while deadline is None or time.monotonic() < deadline:
-                if interrupts and deadline is None:
-                    self.stop()
-                    deadline = time.monotonic() + _DRAIN_SECONDS
+                if len(interrupts) > heard:
+                    self.stop(at_once=heard > 0)
+                    heard, deadline = len(interrupts), deadline or time.monotonic() + _DRAIN_SECONDS
                 try:
                     entry = self._queue.get(timeout=0.1)
                 except queue.Empty:
@@ -230,15 +234,14 @@ class Handle:
         else:
             self._queue.put((self.session.now(), events))  # when it came, not when someone took it
 
-    def _cancel(self) -> None:
-        if self._task is None or self._task.done():
+    def _cancel(self, at_once: bool) -> None:
+        if self._task is None or self._task.done() or (self._stopping and not at_once):
             return
         if self._begun:
+            self._stopping = True
             self._task.cancel()
-        else:
-            self._loop.call_soon(
-                self._cancel
-            )  # a run is opened before it is stopped, so that its record is whole
+        else:  # a run is opened before it is stopped, so that its record is whole
+            self._loop.call_soon(self._cancel, at_once)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._client.settle(self._exchange)  # for a run that was ended before it began

@@ -58,6 +58,7 @@ class Reader:
         self._by_choice: dict[int, int] = {}
         self._behind: set[int] = set()
         self._final = False
+        self._told: Spent | None = None
         self._by_prompt: dict[int, int] = {}
         self._prompt_total = 0
         self._completion_total = 0
@@ -72,6 +73,7 @@ class Reader:
         for choice in choices:
             self._read_choice(choice, events)
         usage = answer.usage
+        self._told = None if choices else self._bill(usage)
         if usage is None or not (
             usage.possible and ((usage.completion_tokens and usage.prompt_tokens) or self._believable(usage))
         ):
@@ -99,6 +101,15 @@ class Reader:
                 self.usage = self._total(usage, "usage")
                 events.append(self.usage)
 
+    def conclude(self) -> None:
+        """A stream that was left has ended by its server's word: a total that nothing came behind is the bill."""
+        self.usage = self._told or self.usage
+
+    @property
+    def made(self) -> int:
+        """Tokens so far by the running counts."""
+        return self._completion_total
+
     @property
     def ran(self) -> bool:
         """Whether the engine has begun, and so has the bill: text has come, a count of tokens, or an end."""
@@ -123,6 +134,14 @@ class Reader:
         late = sum(self._by_choice.get(index, 0) for index in behind)
         return sum(self._by_choice.get(index, 0) for index in ended) - late, len(behind), late
 
+    def cut(self, each: int, ahead: int) -> int:
+        """The most tokens of choices that had not ended when they were left, of at most ``each``: those counted, and
+        ``ahead`` more of all together. Where text came behind a count, or without one, only ``each`` is known."""
+        if self.unfinished & self._behind:
+            return len(self.unfinished) * each
+        counts = [self._by_choice.get(index, 0) for index in self.unfinished]
+        return min(sum(counts) + ahead, sum(max(each, count) for count in counts))
+
     def counted(self, prompt: int) -> tuple[int, int]:
         """What the running counts say of one prompt: its tokens, and those of its choices so far."""
         first = prompt * self._fan_out
@@ -134,6 +153,13 @@ class Reader:
         self._final = False
         if self.usage is not None:
             self.usage = Spent(self.run, self.usage.prompt_tokens, self.usage.completion_tokens, "continuous")
+
+    def _bill(self, usage: Usage | None) -> Spent | None:
+        """A total that can be true; of an answer of which nothing came it can be that it cost nothing."""
+        if usage is None or not usage.possible:
+            return None
+        nothing = not (self.started or self._by_choice or usage.prompt_tokens or usage.completion_tokens)
+        return self._total(usage, "usage") if nothing or self._believable(usage) else None
 
     def _believable(self, usage: Usage) -> bool:
         """Whether a total fits what came: text costs tokens, and so does a prompt that is not empty."""

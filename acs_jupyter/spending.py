@@ -1,7 +1,9 @@
 """What a run has cost where the server has not said it: a likely number to show, and the most it can be to count.
 
 Owns both rules. It must not know budgets or sockets. What is shown may be wrong either way; what is counted against a
-limit must never be less than what the server bills, or the limit could be passed.
+limit must not be less than what the server bills, or the limit could be passed. Of a stream that its client has left,
+and whose server did not answer that (``parting.py``), the most is what was counted and what an engine that goes on at
+the same pace makes until it notices; of one that broke off by itself nobody knows when it noticed.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ def likely(request: CompletionRequest, reader: Reader) -> Spent:
     return Spent(reader.run, prompt, max(reader.seen, _quarter(reader.bytes)), "estimate")
 
 
-def most(request: CompletionRequest, reader: Reader) -> Spent | None:
+def most(request: CompletionRequest, reader: Reader, ahead: int | None = None) -> Spent | None:
     """The most a run can have cost; ``None`` when nothing was spent. What is not known is flagged as an estimate.
 
     Final usage is the server's bill. Running usage is exact for a choice whose end it came with. For one that was cut
     it is the least: the engine runs ahead of what arrives, so ``max_tokens`` is counted, as it is where there is no
-    count. A choice that ended without a count, or with an old one, is bounded by its bytes (as prompts are).
+    count; or, where we left and so know when, the count and what may have been made ``ahead`` of it. A choice that
+    ended without a count, or with an old one, is bounded by its bytes (as prompts are).
     """
     spent = reader.usage
     if spent is None or spent.source == "usage":
@@ -38,7 +41,7 @@ def most(request: CompletionRequest, reader: Reader) -> Spent | None:
     untold = reader.untold
     if not (untold or behind or reader.unfinished):
         return spent
-    made = known + len(reader.unfinished) * each
+    made = known + (len(reader.unfinished) * each if ahead is None else reader.cut(each, ahead))
     made += min(behind * each, late + _ended_at_most(request, reader, behind, each))
     ahead = worst_case(request, untold).prompt
     return Spent(

@@ -6,6 +6,7 @@ the batches come from.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 
@@ -69,8 +70,8 @@ class _Running:
 class Stream(_Running):
     """Iterate to receive :class:`Token` values; without ``logprobs`` each is a piece of text.
 
-    Leaving the loop, ``close()``, or the end of a ``with`` block closes the socket at once; ``completion`` keeps what
-    came. An error is raised after the tokens that came before it.
+    Leaving the loop, ``close()``, or the end of a ``with`` block ends the run; the server is asked for a moment what it
+    has cost, and the socket closed. ``completion`` keeps what came. An error is raised after what came before it.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Stream(_Running):
             self.close()
 
     def close(self) -> None:
-        """Close the socket and end the run; harmless when it has ended. Only the thread that iterates can."""
+        """End the run and close the socket; harmless when it has ended. Only the thread that iterates can."""
         self._batches.close()
 
     def __enter__(self) -> Stream:
@@ -107,17 +108,21 @@ class AsyncStream(_Running):
     ) -> None:
         super().__init__(exchange, session)
         self._batches = batches
+        self._closing = asyncio.Lock()
 
     async def __aiter__(self) -> AsyncIterator[Token]:
-        async with contextlib.aclosing(self._batches):
+        async with contextlib.aclosing(self):
             async for batch in self._batches:
                 for token in self._tokens.of(batch):
                     yield token
             result_of(self._exchange, self._session)
 
     async def close(self) -> None:
-        """Close the socket and end the run; harmless when it has ended."""
-        await self._batches.aclose()
+        """End the run and close the socket; harmless when it has ended."""
+        async with self._closing:  # a loop that was left is closed by whoever collects it, too
+            await self._batches.aclose()
+
+    aclose = close
 
     async def __aenter__(self) -> AsyncStream:
         return self

@@ -35,6 +35,8 @@ RETRY_AFTER = "retry-after"
 UPSTREAM_MODEL = "x-acs-upstream-model"
 UPSTREAM_GPU = "x-acs-upstream-gpu"
 UPSTREAM_ERROR_KIND = "x-acs-upstream-error-kind"
+ON_LEAVE = "x-acs-on-leave"
+"""``usage`` at the head of a stream: a client that closes its side alone is told what the stream has cost."""
 
 Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
 TopK = Annotated[int, Meta(ge=0, le=100)]

@@ -335,7 +335,7 @@ def test_leaving_the_loop_closes_the_socket_and_keeps_what_came(api: Sync) -> No
     assert got.text.startswith("ab")
     assert got.outcome == "stopped"
     assert got.usage_source == "continuous"
-    assert got.usage.completion_tokens == len(got.text)
+    assert len(got.text) <= got.usage.completion_tokens <= 3  # what was on its way is counted, and not kept
 
 
 def test_leaving_an_async_loop_needs_no_close() -> None:

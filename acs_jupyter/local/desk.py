@@ -137,7 +137,7 @@ class Desk:
 class Ticket:
     """One request's passage: its place, what is held for it, and what the engine has made so far.
 
-    Settled once, by the first of :meth:`done`, :meth:`failed`, :meth:`ended` and :meth:`close`.
+    Settled once, by the first of :meth:`done`, :meth:`failed`, :meth:`ended`, :meth:`left` and :meth:`close`.
     """
 
     def __init__(
@@ -154,6 +154,7 @@ class Ticket:
         self._reservation: Reservation | None = None
         self._prompt, self._started, self._made = 0, False, 0
         self._counted_here = False
+        self._bill: tuple[int, int] | None = None
         self.headers: dict[str, str] = {}
 
     @property
@@ -259,6 +260,11 @@ class Ticket:
         else:
             self.failed(status, kept=True)
 
+    def left(self) -> tuple[int, int]:
+        """The client leaves and waits for its bill: settle by what was made. Prompt and completion tokens it pays."""
+        self.failed(CLIENT_LEFT, kept=True)
+        return self._bill or (0, 0)
+
     def close(self, status: int | None = None) -> None:
         """Give back what is still held. ``status``: what was answered, ``None`` when nothing was.
 
@@ -281,15 +287,11 @@ class Ticket:
             self.close()
 
     def _settle(self, status: int, source: Source) -> None:
-        if self._reservation is None:
+        if self._reservation is None or self._bill is not None:
             return
-        counts = source != "none"
+        prompt, completion = self._bill = (0, 0) if source == "none" else (self._prompt, self._made)
         self._desk.budget.settle(
-            self._reservation,
-            prompt=self._prompt if counts else 0,
-            completion=self._made if counts else 0,
-            status=status,
-            source=source,
+            self._reservation, prompt=prompt, completion=completion, status=status, source=source
         )
 
 

@@ -88,10 +88,12 @@ class Embedded:
                 return page
         request_id = request.state.request_id
         if parsed.streamed:
-            frames: AsyncIterator[bytes] = self._frames(task, ticket, request_id)
+            answer = self._answer(task)
+            frames: AsyncIterator[bytes] = self._frames(answer, task, ticket, request_id)
             if disturbance is not None:
                 frames = disturbance.stream(frames, request_id)
-            return Streamed(kept_alive(frames), "text/event-stream; charset=utf-8", headers)
+            media = "text/event-stream; charset=utf-8"
+            return Streamed(kept_alive(frames), media, headers, lambda: answer.farewell(*ticket.left()))
         if disturbance is not None and disturbance.spoils_json:
             if disturbance.fails:
                 ticket.failed(200)
@@ -124,7 +126,8 @@ class Embedded:
 
     async def _whole(self, task: Task, ticket: Ticket) -> bytes:
         try:
-            answer = await self._answer(task, ticket)
+            answer = self._answer(task)
+            await self._score(answer, task, ticket)
             bursts = ticket.counted(run(self._engine, task))
             steps = [step async for burst in bursts for step in burst]
         except ApiError:
@@ -135,9 +138,11 @@ class Embedded:
         ticket.done()
         return answer.body(steps)
 
-    async def _frames(self, task: Task, ticket: Ticket, request_id: str) -> AsyncGenerator[bytes]:
+    async def _frames(
+        self, answer: Answer, task: Task, ticket: Ticket, request_id: str
+    ) -> AsyncGenerator[bytes]:
         try:
-            answer = await self._answer(task, ticket)
+            await self._score(answer, task, ticket)
             async with aclosing(ticket.counted(run(self._engine, task))) as bursts:
                 async for burst in bursts:
                     yield answer.frames(burst)
@@ -150,12 +155,14 @@ class Embedded:
         ticket.done()
         yield answer.closing()
 
-    async def _answer(self, task: Task, ticket: Ticket) -> Answer:
+    def _answer(self, task: Task) -> Answer:
         engine = self._engine
-        found = await scores(engine, task)
-        if found is not None:
+        return Answer(task, engine.model.served_model_name or engine.model.id, engine.fingerprint)
+
+    async def _score(self, answer: Answer, task: Task, ticket: Ticket) -> None:
+        answer.scores = await scores(self._engine, task)
+        if answer.scores is not None:
             ticket.scored()
-        return Answer(task, engine.model.served_model_name or engine.model.id, engine.fingerprint, found)
 
     def _headers(self) -> dict[str, str]:
         model = self._engine.model

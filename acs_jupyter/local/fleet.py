@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..wire import CompletionRequest, Model
-    from .order import OnEnd, OnUsage
+    from .order import OnEnd, OnLeave, OnUsage
     from .upstream import Counted
 
 DEFAULT_MAX_TOKENS = 32_000
@@ -59,6 +59,7 @@ class Forward:
         headers: dict[str, str] | None = None,
         on_usage: OnUsage | None = None,
         on_end: OnEnd | None = None,
+        on_leave: OnLeave | None = None,
         window: float | None = None,
     ) -> Relay:
         """The answer, not yet asked for; raises ``circuit_open``. ``body`` is what the client sent.
@@ -75,6 +76,8 @@ class Forward:
             drop_usage="stream_options" in changes,
             on_usage=on_usage,
             on_end=on_end,
+            on_leave=on_leave,
+            tells=True in (self._given.include_usage, self._given.continuous_usage_stats),
             window=self.upstream.patience.deadline if window is None else window,
             most=self.most,
             known=self.known,
@@ -130,11 +133,14 @@ class Forward:
             changes["model"] = served
         if request.max_tokens != self.max_tokens:
             changes["max_tokens"] = self.max_tokens
-        options = request.stream_options
-        given = options if isinstance(options, StreamOptions) else StreamOptions()
-        if request.streamed and given.include_usage is not True:
-            changes["stream_options"] = msgspec.structs.replace(given, include_usage=True)
+        if request.streamed and self._given.include_usage is not True:
+            changes["stream_options"] = msgspec.structs.replace(self._given, include_usage=True)
         return {name: msgspec.json.encode(value) for name, value in changes.items()}
+
+    @property
+    def _given(self) -> StreamOptions:
+        options = self.request.stream_options
+        return options if isinstance(options, StreamOptions) else StreamOptions()
 
 
 class Fleet:

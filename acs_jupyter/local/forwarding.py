@@ -61,6 +61,7 @@ class Forwarding:
             headers=ticket.headers,
             on_usage=ticket.reported,
             on_end=ticket.ended,
+            on_leave=ticket.left,
         )
 
     async def job(self, parsed: CompletionRequest, ticket: Ticket, request_id: str) -> Done:

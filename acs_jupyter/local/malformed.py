@@ -1,6 +1,6 @@
-"""What does not even parse as HTTP, answered with the envelope too.
+"""Uvicorn's protocol as it is served here: what does not even parse as HTTP is answered with the envelope too.
 
-Owns that one answer for both of uvicorn's parsers. It must not know requests: there is none.
+Owns that one answer, and the class, for both of uvicorn's parsers. It must not know requests: there is none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import BadRequest
 from ..wire import REQUEST_ID
+from .leaving import Hearing
 from .respond import envelope
 
 
@@ -27,7 +28,7 @@ def answer() -> bytes:
 
 
 def protocol() -> type[asyncio.Protocol]:
-    """Uvicorn's protocol for HTTP, with this answer in place of its own."""
+    """Uvicorn's protocol for HTTP, with this answer in place of its own, and an ear for clients that leave."""
     from uvicorn.importer import import_from_string
 
     quick = find_spec("httptools") is not None
@@ -38,5 +39,5 @@ def protocol() -> type[asyncio.Protocol]:
         self.transport.write(answer())
         self.transport.close()
 
-    made: type[asyncio.Protocol] = type("Protocol", (base,), {"send_400_response": send_400_response})
+    made: type[asyncio.Protocol] = type("Protocol", (Hearing, base), {"send_400_response": send_400_response})
     return made

@@ -42,6 +42,10 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         "max_tokens was lowered: requested=N,applied=M,reason=budget|deadline|deadline+budget,source=client|default.",
         {"type": "string", "pattern": "^requested=.*,applied=[0-9]+"},
     ),
+    "X-Acs-On-Leave": (
+        "On a stream: a client that closes its side of the connection alone is told what the stream has cost.",
+        {"type": "string", "enum": ["usage"]},
+    ),
     "X-Should-Retry": ("Sent when the same request would fail again.", {"type": "string", "enum": ["false"]}),
     "Retry-After": ("Seconds to wait before a new attempt; on errors a retry can cure.", {"type": "string"}),
 }

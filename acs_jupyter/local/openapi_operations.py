@@ -53,7 +53,7 @@ OPERATIONS: tuple[Operation, ...] = (
         },
         body="CompletionRequest",
         parameters=("X-Request-Id", "X-Acs-Workload"),
-        headers=_SHOWN,
+        headers=(*_SHOWN, "X-Acs-On-Leave"),
         description=(
             "Unknown fields, wrong types and values out of range are refused. Rules between fields: prompts x n x "
             "max_tokens is at most 32000; with several prompts or n above 1 max_tokens must be set; stream_options "

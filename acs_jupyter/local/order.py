@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     OnUsage = Callable[[int | None, int], None]
     OnEnd = Callable[[int], None]
+    OnLeave = Callable[[], tuple[int, int]]
 
 
 class Order(NamedTuple):
@@ -24,7 +25,9 @@ class Order(NamedTuple):
     frames of a stream, a guess from the bytes of a body; not at all when nothing was generated.
     ``known``: tokens of the prompts, as far as they were counted; ``prompts`` and ``fan_out``: how many choices come.
     ``on_end`` is called once behind it with 200 or the status of an error, before the client can know; not at all when
-    the client leaves. ``window``: seconds the upstream may take, 0 for no limit.
+    the client leaves. ``on_leave`` is called when the client leaves a stream and waits for its bill, and gives it;
+    ``tells`` says whether the client asked for usage of any kind. ``window``: seconds the upstream may take, 0 for no
+    limit.
     """
 
     body: bytes
@@ -34,6 +37,8 @@ class Order(NamedTuple):
     drop_usage: bool = False
     on_usage: OnUsage | None = None
     on_end: OnEnd | None = None
+    on_leave: OnLeave | None = None
+    tells: bool = False
     window: float = 840.0
     most: Counts = Counts(2**53, 2**53)
     known: int = 0

@@ -17,8 +17,10 @@ import httpx
 from ..errors import ApiError, JobResultTooLarge, ServerFailure, UpstreamError
 from .asking import Asking
 from .guard import log
+from .leaving import leaving_in
 from .reading import decoded, length_of, read_out
-from .respond import CutHere, envelope, error_response, while_connected
+from .respond import PROMISE, CutHere, envelope, error_response, while_connected
+from .shape import DONE, farewell
 from .sieve import Sieve, Tally
 from .upstream_errors import detailed, in_answer, presentable, sick, too_late
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from .breaker import Ticket
     from .counts import Counts
+    from .leaving import Leaving
     from .order import Order
     from .upstream import Upstream
 
@@ -45,6 +48,7 @@ class Relay:
         self._upstream, self._order, self._ticket = upstream, order, ticket
         self._patience = upstream.patience
         self._send: Send
+        self._leaving: Leaving | None = None
         self._started = self._told = self._over = False
         self._quiet_since = 0.0
         self._asking = Asking(upstream, order.body, streamed=order.streamed, window=order.window)
@@ -52,7 +56,7 @@ class Relay:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; a failure before the first byte is an error with its status, later one stands in the body."""
 
-        async def deliver() -> None:
+        async def deliver() -> bool:
             try:
                 await (self._stream() if self._order.streamed else self._json())
             except CutHere:
@@ -66,20 +70,32 @@ class Relay:
                 log.error("forwarding failed: %s", type(problem).__name__)
                 self._ended(ServerFailure.status)
                 await self._fail(scope, receive, ServerFailure("The server failed while it forwarded this."))
+            return True
 
         self._send = send
+        self._leaving = leaving_in(scope) if self._order.streamed and self._order.on_leave else None
         self._upstream.active += 1
         try:
-            await while_connected(receive, deliver())
+            whole = await while_connected(receive, deliver(), self._leaving)
         except CutHere:
             return
         finally:
             await self._leave()
+        if not whole and self._leaving is not None and self._leaving.seen:
+            await self._bid_farewell()
 
     async def _leave(self) -> None:
         self._upstream.active -= 1
         self._ticket.release()
         await self._asking.aclose()
+
+    async def _bid_farewell(self) -> None:
+        """The end for a client that leaves: what it pays, as it is settled, if it asked for usage, and the end mark."""
+        order = self._order
+        assert order.on_leave is not None
+        counts = order.on_leave()
+        told = farewell(self._upstream.name or "", order.request_id, *counts) if order.tells else DONE
+        await self._send({"type": "http.response.body", "body": told, "more_body": False})
 
     async def collect(self, at_most: int) -> bytes:
         """The whole JSON answer, for work nobody waits for; raises the contract's errors."""
@@ -207,7 +223,11 @@ class Relay:
             if length is not None:
                 headers["content-length"] = str(length)
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        if self._leaving is not None:
+            raw.append(PROMISE)
         await self._send({"type": "http.response.start", "status": 200, "headers": raw})
+        if self._leaving is not None:
+            self._leaving.listen()
 
     async def _body(self, data: bytes) -> None:
         self._quiet_since = asyncio.get_running_loop().time()

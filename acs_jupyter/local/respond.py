@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import Response
 
-from ..wire import RETRY_AFTER, SHOULD_RETRY, UPSTREAM_ERROR_KIND
+from ..wire import ON_LEAVE, RETRY_AFTER, SHOULD_RETRY, UPSTREAM_ERROR_KIND
+from .leaving import leaving_in
 from .shape import encode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 
     from starlette.types import Receive, Scope, Send
 
     from ..errors import ApiError
+    from .leaving import Leaving
 
 T = TypeVar("T")
 
@@ -29,6 +31,8 @@ _TYPES = {
     "server_restarting": "server_error",
 }
 _WAITS = {"queue_full": 5.0, "rate_limited": 60.0, "circuit_open": 60.0, "modal_cold_boot": 30.0}
+PROMISE = (ON_LEAVE.encode(), b"usage")
+"""The header of a stream that tells its cost to a client that leaves (``leaving.py``)."""
 _UPSTREAM = ("vllm_", "upstream_", "circuit_open", "modal_cold_boot")
 
 
@@ -75,30 +79,48 @@ def error_response(error: ApiError, request_id: str) -> Response:
 
 
 class Streamed:
-    """An ASGI answer whose body is made while it is sent; the maker is cancelled when the client goes."""
+    """An ASGI answer whose body is made while it is sent; the maker is cancelled when the client goes.
 
-    def __init__(self, body: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> None:
+    ``farewell``: the last bytes for a client that leaves and waits for its bill, asked for when the maker has let go.
+    """
+
+    def __init__(
+        self,
+        body: AsyncIterator[bytes],
+        media_type: str,
+        headers: dict[str, str],
+        farewell: Callable[[], bytes] | None = None,
+    ) -> None:
         self._body, self._media_type, self._headers = body, media_type, headers
+        self._farewell = farewell
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the body; on a cut, leave it unfinished so that the server closes the socket."""
         raw = [(b"content-type", self._media_type.encode()), (b"cache-control", b"no-store")]
         raw += [(name.encode(), value.encode("latin-1")) for name, value in self._headers.items()]
+        leaving = leaving_in(scope) if self._farewell else None
+        if leaving is not None:
+            raw.append(PROMISE)
 
-        async def deliver() -> None:
+        async def deliver() -> bool:
             await send({"type": "http.response.start", "status": 200, "headers": raw})
+            if leaving is not None:
+                leaving.listen()
             async for part in self._body:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return True
 
         try:
-            await while_connected(receive, deliver())
+            whole = await while_connected(receive, deliver(), leaving)
         except CutHere:
             return
         finally:
             close = getattr(self._body, "aclose", None)
             if close is not None:
                 await close()
+        if not whole and leaving is not None and leaving.seen and self._farewell is not None:
+            await send({"type": "http.response.body", "body": self._farewell(), "more_body": False})
 
 
 async def kept_alive(body: AsyncIterator[bytes], silence: float = 5.0) -> AsyncGenerator[bytes]:
@@ -127,18 +149,22 @@ async def kept_alive(body: AsyncIterator[bytes], silence: float = 5.0) -> AsyncG
             await close()
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """Run ``work`` until it ends or the client is gone; then cancel it and return ``None``."""
+async def while_connected(
+    receive: Receive, work: Coroutine[Any, Any, T], leaving: Leaving | None = None
+) -> T | None:
+    """Run ``work`` until it ends or the client is gone, or is ``leaving``; then cancel it and return ``None``."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(receive))
+    others = [asyncio.ensure_future(_disconnected(receive))]
+    if leaving is not None:
+        others.append(asyncio.ensure_future(leaving.wait()))
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, *others}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
-        for each in (task, gone):
+        for each in (task, *others):
             if not each.done():
                 each.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        await asyncio.gather(task, *others, return_exceptions=True)
 
 
 async def _disconnected(receive: Receive) -> None:

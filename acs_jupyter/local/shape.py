@@ -21,11 +21,12 @@ DONE = b"data: [DONE]\n\n"
 
 
 class Answer:
-    """Collects or streams the steps of one task; ``scores`` holds the positions of each prompt, if wanted."""
+    """Collects or streams the steps of one task; ``scores`` holds the positions of each prompt, once they are known."""
 
-    def __init__(self, task: Task, served: str, fingerprint: str, scores: Scores | None = None) -> None:
+    def __init__(self, task: Task, served: str, fingerprint: str) -> None:
         request = task.request
-        self._task, self._scores = task, scores
+        self._task = task
+        self.scores: Scores | None = None
         self._fingerprint = fingerprint
         self._id = f"cmpl-{token_hex(8)}"
         self._created = int(time.time())
@@ -51,9 +52,14 @@ class Answer:
 
     def closing(self) -> bytes:
         """The usage chunk, when asked for, and the end mark."""
-        if not self._include:
-            return DONE
-        tail = {"usage": self.usage(), "system_fingerprint": self._fingerprint}
+        return self._last(self.usage()) if self._include else DONE
+
+    def farewell(self, prompt: int, completion: int) -> bytes:
+        """The same for a client that leaves: what it pays, when it asked for usage of any kind."""
+        return self._last(_usage(prompt, completion)) if self._include or self._continuous else DONE
+
+    def _last(self, usage: dict[str, int]) -> bytes:
+        tail = {"usage": usage, "system_fingerprint": self._fingerprint}
         return self._head + b"]," + encode(tail)[1:] + b"\n\n" + DONE
 
     def _frame(self, step: Step) -> bytes:
@@ -127,7 +133,7 @@ class Answer:
         return self._task.texts[index // self._task.request.fan_out]
 
     def _positions(self, index: int) -> list[Position | None]:
-        return self._scores[index // self._task.request.fan_out] if self._scores else []
+        return self.scores[index // self._task.request.fan_out] if self.scores else []
 
     def _logprobs(self, index: int, tokens: list[Token], echoed: bool) -> dict[str, Any] | None:
         if self._top is None:
@@ -172,7 +178,7 @@ class Answer:
         return whole.removesuffix(others) if whole.endswith(others) else ""
 
     def _prompt_logprobs(self, index: int) -> list[dict[str, dict[str, Any]] | None] | None:
-        if not self._scores:
+        if not self.scores:
             return None
         wanted = self._task.request.prompt_logprobs
         top = wanted if isinstance(wanted, int) else self._top or 0
@@ -189,6 +195,12 @@ class Answer:
                 }
             )
         return rows
+
+
+def farewell(model: str, name: str, prompt: int, completion: int) -> bytes:
+    """The end of a stream of somebody else's for a client that leaves it: what it pays, and the end mark."""
+    head = {"id": name, "object": "text_completion", "created": int(time.time()), "model": model}
+    return b"data: " + encode({**head, "choices": [], "usage": _usage(prompt, completion)}) + b"\n\n" + DONE
 
 
 def _usage(prompt: int, completion: int) -> dict[str, int]:

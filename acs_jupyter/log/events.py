@@ -146,7 +146,7 @@ class Failed(Event, frozen=True):
 
 
 class RunClosed(Event, frozen=True):
-    """Nothing more comes for this run."""
+    """Nothing more comes for this run, but for a better count of what it has cost (:class:`Spent`)."""
 
     run: str
     outcome: Outcome

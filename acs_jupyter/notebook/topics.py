@@ -90,6 +90,9 @@ the server reports. One file for all kernels of this machine; the key is not in 
 %acs budget settle --elsewhere     also what is held out of sight: by another machine or container, or before a restart
 %acs budget --reset                the server has raised a budget that it had called used up
 
+A stream that is stopped costs what the server says when it is left; without an answer, what was counted and can have
+been made until it noticed. One that breaks off by itself counts at max_tokens. Both are flagged as estimates.
+
 Over a limit a request is refused before it is sent. %%acs --budget N limits one cell. In Python:
 
     from acs_jupyter import BudgetMeter

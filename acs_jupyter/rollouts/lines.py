@@ -19,11 +19,11 @@ import httpx
 
 from .. import wire
 from .._version import __version__
-from ..client import AsyncClient
-from ..connection import Reached, reason_of
+from ..client import AsyncClient, parting
+from ..connection import Reached, Sink, reason_of
 from ..exchange import Exchange
 from ..log.events import AnyEvent
-from ..parting import MOMENT
+from ..parting import MOMENT, Hear, half_close, listen
 from ..resending import at_once
 from ..wire import Model
 from .answer import Body, BrokenAnswer, Head
@@ -118,6 +118,12 @@ class Line:
                 await asyncio.sleep(MOMENT / _LOOKS)
         return False
 
+    async def leave(self, hear: Hear, origin: str, *, promised: bool) -> None:
+        """Close our side in the middle of an answer and hear what still comes, as ``parting.leave`` does."""
+        half_close(self._writer.get_extra_info("socket"))
+        with contextlib.suppress(*_LOST):
+            await listen(self.read, hear, origin, promised=promised)
+
     def abort(self) -> None:
         """Close at once; the server notices."""
         self._writer.transport.abort()
@@ -171,9 +177,9 @@ class BatchClient(AsyncClient):
             reached = httpx.Response(status, headers=headers, content=b"".join(parts))
         return self._keep_models(reached)
 
-    async def _attempt(self, exchange: Exchange) -> AsyncGenerator[list[AnyEvent], None]:
+    async def _attempt(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
         if not self._direct:
-            async with contextlib.aclosing(super()._attempt(exchange)) as batches:
+            async with contextlib.aclosing(super()._attempt(exchange, sink)) as batches:
                 async for events in batches:
                     yield events
             return
@@ -187,6 +193,13 @@ class BatchClient(AsyncClient):
         if isinstance(answer, Exception):
             yield exchange.lost(self._reason(OSError(_reason(answer))))
             return
+        async with contextlib.aclosing(self._answered(exchange, sink, line, answer)) as batches:
+            async for events in batches:
+                yield events
+
+    async def _answered(
+        self, exchange: Exchange, sink: Sink, line: Line, answer: tuple[int, dict[str, str]]
+    ) -> AsyncGenerator[list[AnyEvent], None]:
         whole = False
         try:
             yield exchange.head(*answer)
@@ -198,6 +211,12 @@ class BatchClient(AsyncClient):
                     break  # an error frame or [DONE] ends a stream; nothing behind it counts
             whole = exchange.error is None and await _ended(line) and line.rest()
             yield exchange.end()
+        except (GeneratorExit, asyncio.CancelledError):
+            whole = False
+            with parting(exchange, sink) as left:
+                if left is not None:
+                    await line.leave(left.hear, self.origin, promised=exchange.tells_on_leave)
+            raise
         except _LOST as error:
             whole = False
             yield exchange.lost(self._reason(OSError(_reason(error))))

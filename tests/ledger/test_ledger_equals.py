@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from acs_jupyter import AsyncClient, Client, errors, rollout
+from acs_jupyter import AsyncClient, errors, rollout
 from acs_jupyter.ledger import close, ledger, report
 from acs_jupyter.local.keys import Keys
-from acs_jupyter.local.ledger import Entry, read_log
 from acs_jupyter.local.store import Store
 from tests.conftest import UNHURRIED
 from tests.support.desks import until
+from tests.support.leavers import LEAVE, Side
 from tests.support.servers import Running, serving
 
-BUDGET = 20_000
+BUDGET = 200_000
 unlike = itertools.count()
 FAULTS = (
     "vllm_oom",
@@ -40,23 +39,6 @@ FAULTS = (
     "crlf",
     "cold",
 )
-
-
-@dataclass
-class Side:
-    """A server, its data folder, and a key of this example alone."""
-
-    server: Running
-    folder: Path
-    key: str
-    count: int = 0
-
-    def rows(self) -> list[Entry]:
-        prefix = self.key.split("-")[2]
-        return [entry for entry in read_log(self.folder) if entry.prefix == prefix]
-
-    def client(self, kind: type = Client) -> Any:
-        return kind(self.server.base, self.key, model="scripted", retries=1, timeout=30)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +77,9 @@ leave = st.fixed_dictionaries(
         "what": st.just("leave"),
         "chunk": st.integers(1, 9),
         "n": st.integers(1, 3),
-        "how": st.sampled_from(["stream", "async", "task"]),
+        "prompts": st.integers(1, 2),
+        "how": st.sampled_from(["stream", "async", "task", "pump", "rollout"]),
+        "fast": st.booleans(),
     }
 )
 fault = st.fixed_dictionaries(
@@ -140,40 +124,18 @@ def do_several(side: Side, count: int) -> None:
     asyncio.run(go())
 
 
-def do_leave(side: Side, chunk: int, n: int, how: str) -> None:
-    """Leave when the first step of every choice has come; the next one is minutes away."""
-    fields = {"max_tokens": 200, "n": n}
-    prompt = f"#scripted rate=0.01 chunk={chunk}\nx"
-    before = len(side.rows())
-
-    async def go() -> None:
-        async with side.client(AsyncClient) as client:
-            if how == "async":
-                async with client.stream(prompt, logprobs=0, **fields) as tokens:
-                    coming = aiter(tokens)
-                    for _ in range(chunk * n):
-                        await anext(coming)
-                return
-            from acs_jupyter import Session
-
-            session = Session()
-            came = asyncio.Event()
-            session.subscribe(
-                lambda _: sum(len(node.tokens) for node in session.nodes.values()) >= chunk * n and came.set()
-            )
-            task = asyncio.create_task(client.complete(prompt, session=session, logprobs=0, **fields))
-            await came.wait()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    if how == "stream":
-        with side.client() as client, client.stream(prompt, logprobs=0, **fields) as tokens:
-            coming = iter(tokens)
-            for _ in range(chunk * n):
-                next(coming)
-    else:
-        asyncio.run(go())
-    until(lambda: len(side.rows()) > before)
+def do_leave(side: Side, how: str, **shape: Any) -> None:
+    """Leave when the first step of every choice has come. The next one is minutes away, or the engine far ahead."""
+    chunk, n, prompts, fast = (shape[name] for name in ("chunk", "n", "prompts", "fast"))
+    side.count += 1
+    speed = "" if fast else f"rate=0.01 chunk={chunk} "
+    prompt = [f"#scripted {speed}tokens=300\n{i} of {side.count}" for i in range(prompts)]
+    before, known = len(side.rows()), len(report.entries(ledger()))
+    LEAVE[how](side, prompt if prompts > 1 else prompt[0], (1 if fast else chunk) * n * prompts, n)
+    sent = prompts if how == "rollout" else 1
+    until(lambda: len(side.rows()) >= before + sent)
+    new = report.entries(ledger())[known:]
+    assert [entry["source"] for entry in new] == ["usage"] * sent  # nothing is guessed
 
 
 def do_fault(side: Side, fault: str, stream: bool, times: int) -> None:

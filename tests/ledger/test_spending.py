@@ -227,28 +227,34 @@ def test_a_limit_cannot_be_passed_by_answers_that_break_off() -> None:
     assert billed <= 2000
 
 
-def test_a_limit_cannot_be_passed_by_leaving_streams_early(tmp_path: Any) -> None:
-    """The server runs ahead of what was read; what it meters stays within what is counted here, and the limit."""
+def test_streams_left_early_cost_what_the_server_says_and_keep_the_limit(tmp_path: Any) -> None:
+    """The engine is far ahead of what was read: the server tells how far, and the books are equal to the token."""
     data = tmp_path / "server"
     with (
         serving("--scripted", *UNHURRIED, "--data", str(data)) as server,
         Client(server.base, server.key, model="scripted", retries=0) as client,
     ):
-        ledger().set_month_limit(client.meter.key, 3000)
-        for _ in range(60):
-            try:
-                for _token in client.stream("#scripted tokens=1000", max_tokens=1000):
-                    break
-            except errors.BudgetRefused:
+
+        def taste() -> None:
+            for _token in client.stream("#scripted tokens=1000", max_tokens=1000):
                 break
-        else:
+
+        for _ in range(27):
+            taste()
+        until(lambda: len(read_log(data)) == 27)
+        billed = [(row.prompt_tokens, row.completion_tokens, "usage") for row in read_log(data)]
+        assert booked() == billed
+        spent = ledger().month(client.meter.key).used
+        ledger().set_month_limit(client.meter.key, spent + 3000)
+        with contextlib.suppress(errors.BudgetRefused):
+            for _ in range(3000):
+                taste()
             pytest.fail("the limit never stopped it")
         left = len(booked())
         until(lambda: len(read_log(data)) == left)
         used = ledger().month(client.meter.key).used
-    billed = sum(row.prompt_tokens + row.completion_tokens for row in read_log(data))
-    assert billed <= used <= 3000
-    assert {source for *_, source in booked()} == {"estimate"}
+    assert sum(row.prompt_tokens + row.completion_tokens for row in read_log(data)) == used <= spent + 3000
+    assert {source for *_, source in booked()} == {"usage"}
 
 
 def test_a_rollouts_budget_cannot_be_passed_by_answers_that_break_off(tmp_path: Any) -> None:

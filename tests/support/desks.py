@@ -15,6 +15,7 @@ import uvicorn
 from acs_jupyter.local.app import create_app
 from acs_jupyter.local.desk import Desk, Limits
 from acs_jupyter.local.faults import Faults
+from acs_jupyter.local.malformed import protocol
 from acs_jupyter.local.scripted import ScriptedEngine
 from acs_jupyter.local.store import Store
 
@@ -87,7 +88,9 @@ def counter(
     )
     app = create_app(engine or ScriptedEngine(), OWN, hosts=None, disturb=Faults(), desk=desk)
     server = uvicorn.Server(
-        uvicorn.Config(app, port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=2)
+        uvicorn.Config(
+            app, http=protocol(), port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=2
+        )
     )
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -14,6 +14,7 @@ import uvicorn
 
 from acs_jupyter.local.app import create_app
 from acs_jupyter.local.fleet import Fleet, open_fleet
+from acs_jupyter.local.malformed import protocol
 from acs_jupyter.local.upstream import Patience
 from tests.support.player import whole
 
@@ -70,7 +71,7 @@ def fronting(
 @contextmanager
 def _running(app: Any, close: Callable[[], Any], *, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
     config = uvicorn.Config(
-        app, log_level="critical", access_log=False, lifespan=lifespan, server_header=False
+        app, http=protocol(), log_level="critical", access_log=False, lifespan=lifespan, server_header=False
     )
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)

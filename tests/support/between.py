@@ -1,0 +1,52 @@
+"""What may stand between a client and a server: a proxy that keeps half-closes for itself."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from urllib.parse import urlsplit
+
+
+class Deaf:
+    """Passes bytes both ways. That one side has closed its half is not passed on; a whole close is.
+
+    ``base`` is that of the server behind it, at this proxy's address.
+    """
+
+    def __init__(self, base: str) -> None:
+        address = urlsplit(base)
+        self._behind = address.hostname or "", address.port or 0
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.base = f"http://127.0.0.1:{self._socket.getsockname()[1]}{address.path}"
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Deaf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._socket.accept()
+                far = socket.create_connection(self._behind)
+                self._open += [near, far]
+                threading.Thread(target=self._inward, args=(near, far), daemon=True).start()
+                threading.Thread(target=self._outward, args=(near, far), daemon=True).start()
+
+    def _inward(self, near: socket.socket, far: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := near.recv(65536):
+                far.sendall(data)
+
+    def _outward(self, near: socket.socket, far: socket.socket) -> None:
+        with near, far, contextlib.suppress(OSError):
+            while data := far.recv(65536):
+                near.sendall(data)  # fails when the client has closed all of it: then the server learns of it
+            return
