@@ -69,4 +69,8 @@ def _key(name: str, key: Any) -> str:
 
 def has_utf8(text: str) -> bool:
     """Whether a text can be sent: half of a surrogate pair cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from .failures import unchanged
 from .log.events import AnyEvent, Finished, PromptScored, Scored, Served, Spent, TokensArrived, node_of
-from .wire import Answer, Choice, CompletionRequest, PromptLogprob, Usage
+from .wire import MOST_TOKENS, Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")
 
@@ -75,7 +75,8 @@ class Reader:
         usage = answer.usage
         self._told = None if choices else self._bill(usage)
         if usage is None or not (
-            usage.possible and ((usage.completion_tokens and usage.prompt_tokens) or self._believable(usage))
+            (0 < usage.completion_tokens <= MOST_TOKENS and 0 < usage.prompt_tokens <= MOST_TOKENS)
+            or (usage.possible and self._believable(usage))
         ):
             self._behind.update(choice.index for choice in choices)
             if self._final and choices:

@@ -14,7 +14,8 @@ import os
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -26,17 +27,20 @@ from ..machine.processes import this_process
 from ..secret import Secret
 from . import place
 from .late import Late
-from .refusal import Account, check, exhausted
+from .refusal import Account, beside, check, exhausted
 from .rows import (
     ESTIMATE,
     RESOLVED,
     TICKET,
+    USAGE,
     End,
     Origin,
     Ticket,
     accounts_of,
     add,
+    add_entry,
     claim_entry,
+    end_entries,
     end_entry,
     exhaust_key,
     known_job,
@@ -48,12 +52,10 @@ from .rows import (
 )
 from .scope import Scope
 from .store import CannotWrite, Store
-from .terms import Worst, guessed_prompt, month_of, shown_key
+from .terms import RUNNING_EVERY, Worst, month_of, shown_key
 
 KEEP_SECONDS = 400 * 86_400.0
 """How long a row is kept; the sums of months stay."""
-RUNNING_EVERY = 1.0
-"""Seconds between two notes of one stream's running usage in the file."""
 
 
 class Ledger:
@@ -77,6 +79,7 @@ class Ledger:
         self._late.forked()
         self._months: dict[tuple[int, str], int] = {}
         self._me: tuple[int, int] | None = None
+        self._ends: deque[tuple[Ticket, End, float]] = deque()
         self.open: dict[int, Ticket] = {}
         """Holds of this process that have not ended, by entry."""
         if self.store.where == place.MEMORY:
@@ -99,42 +102,65 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file, when what has ended is written."""
+        self.write()
         self._late.join()
         self.store.close()
 
     # -- holds ------------------------------------------------------------------------------------
 
     def hold(self, origin: Origin, worst: Worst, scopes: tuple[int, ...] = ()) -> Ticket:
-        """Hold the worst case against every account the request belongs to; raises :class:`BudgetRefused`."""
-        self._late.write()
+        """Hold the worst case against every account the request belongs to; raises :class:`BudgetRefused`.
+
+        What has ended and is not written yet is written in the same transaction, before it is looked at what is left.
+        """
+        return self._hold([(origin, worst)], scopes)[0]
+
+    def hold_several(
+        self, asked: Sequence[tuple[Origin, Worst]], scopes: tuple[int, ...] = ()
+    ) -> list[Ticket]:
+        """Hold the first of some requests, as :meth:`hold` does, and in advance those behind it that are small beside
+        what is left: at most a ``refusal.SHARE`` of it, so that nobody else is refused for their sake.
+
+        For a caller that has written down elsewhere, durably, which entry stands for which request and how it ends:
+        ends that the server has counted are written with the next hold, or by :meth:`write`.
+        """
+        tickets = self._hold(asked, scopes)
+        for ticket in tickets:
+            ticket.patient = True
+        return tickets
+
+    def _hold(self, asked: Sequence[tuple[Origin, Worst]], scopes: tuple[int, ...]) -> list[Ticket]:
         process, session = self._process()
         now = self.clock()
         month = month_of(now)
+        origin, worst = asked[0]
         mine = (self._month(origin.key, month), session, *dict.fromkeys((*place.scopes.get(), *scopes)))
-        with self.store.writing() as db:
-            known = self._known(db, origin, worst, now)
-            if known is not None:
-                return known
-            if not origin.anew:
+        tickets: list[Ticket] = []
+        self._pass_on()
+        try:
+            with self._late.transaction() as db:
+                known = self._known(db, origin, worst, now)
+                if known is not None:
+                    return [known]
                 told = exhausted(db, origin.key, now)
                 if told is not None:
                     raise told
-                check(accounts_of(db, mine), worst)
-            guess = guessed_prompt(worst)
-            made = db.execute(
-                "INSERT INTO entries (at, month, key, process, cell, accounts, kind, run, model, state, held,"
-                " prompt_guess, prompt_most) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', ?, ?, ?)",
-                (now, month, origin.key, process, place.cell.get(), " ".join(map(str, mine)), origin.kind,
-                 origin.run, origin.model, worst.total, guess, worst.prompt),
-            )  # fmt: skip
-            add(db, mine, 0, worst.total)
-        ticket = Ticket(int(made.lastrowid or 0), worst.total, mine, guess, worst.completion, now)
-        self.open[ticket.entry] = ticket
-        return ticket
+                accounts = accounts_of(db, mine)
+                check(accounts, worst)
+                for each, bound in asked[: 1 + beside(accounts, [bound for _, bound in asked])]:
+                    tickets.append(add_entry(db, each, bound, mine, (now, month, process, place.cell.get())))
+                add(db, mine, 0, sum(ticket.held for ticket in tickets))
+        except BudgetRefused:
+            self._late.write()  # what has ended went back with the rest
+            raise
+        for ticket in tickets:
+            ticket.book = self
+            self.open[ticket.entry] = ticket
+        return tickets
 
     def _known(self, db: sqlite3.Connection, origin: Origin, worst: Worst, now: float) -> Ticket | None:
         """What is held, or was paid, for the same submission; a larger request is no such thing once that is paid."""
-        if origin.kind != "job" or origin.anew or origin.apart:
+        if origin.kind != "job" or origin.apart:
             return None
         known = known_job(db, origin, now)
         if known is None or (known.settled and worst.total > known.held):
@@ -194,7 +220,20 @@ class Ledger:
             return
         end, at = writable(End(prompt, completion, source, ticket.facts)), self.clock()
         self.open.pop(ticket.entry, None)
+        if ticket.patient and (not source or (source == USAGE and end.facts.get("error") is None)):
+            self._ends.append((ticket, end, at))
+            return
         self._late.add(lambda db: end_entry(db, ticket.entry, end, at))
+
+    def write(self) -> None:
+        """Write what has ended and waits for others; see :meth:`hold_several`. Never fails, as :meth:`end`."""
+        self._pass_on()
+        self._late.hasten()
+
+    def _pass_on(self) -> None:
+        ends = [self._ends.popleft() for _ in range(len(self._ends))]
+        if ends:
+            self._late.keep(lambda db: end_entries(db, ends))
 
     def exhaust(self, key: int, period: str) -> None:
         """The server says that a key's month, or day, is used up: believed until told otherwise, or it is over."""

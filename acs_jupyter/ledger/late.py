@@ -10,7 +10,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ..errors import LedgerFailed
 from ..machine.patience import Busy, hurried, is_hurried, on_a_loop
@@ -38,8 +39,16 @@ class Late:
 
     def add(self, statement: Statement) -> None:
         """Write something that has happened. Never fails; on an event loop it never waits for the file."""
+        self.keep(statement)
+        self.hasten()
+
+    def keep(self, statement: Statement) -> None:
+        """Something that has happened is written with whatever is written next."""
         with self._lock:
             self._waiting.append(statement)
+
+    def hasten(self) -> None:
+        """Write what waits now, or beside an event loop that others have the file before. Never fails."""
         try:
             with hurried(on_a_loop()):
                 self.write()
@@ -50,8 +59,16 @@ class Late:
 
     def write(self) -> None:
         """Write what waits, all in one transaction. Raises :class:`LedgerFailed`, or :class:`Busy` in a hurry."""
-        if not self._waiting:
-            return
+        if self._waiting:
+            with self.transaction():
+                pass
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that begins with what waits. When it is rolled back, that waits on.
+
+        Raises :class:`LedgerFailed`, or :class:`Busy` in a hurry.
+        """
         if not self._writing.acquire(timeout=0 if is_hurried() else store.BUSY_SECONDS):
             if is_hurried():
                 raise Busy
@@ -62,6 +79,7 @@ class Late:
             with self._store.writing() as db:
                 for statement in waiting:
                     statement(db)
+                yield db
             with self._lock:
                 del self._waiting[: len(waiting)]
         finally:

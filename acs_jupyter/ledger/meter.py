@@ -6,7 +6,8 @@ before the first request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -15,11 +16,11 @@ from ..errors import AcsError, BudgetExceeded, BudgetRefused, LedgerFailed
 from ..secret import Secret
 from ..wire import CompletionRequest
 from . import ledger
-from .terms import day_of, month_of, worst_case
+from .terms import RUNNING_EVERY, day_of, month_of, worst_case
 
 if TYPE_CHECKING:
     from .book import Ledger
-    from .rows import Ticket
+    from .rows import Origin, Ticket
     from .scope import Scope
 
 
@@ -63,19 +64,53 @@ class KeyMeter:
 
     def reserve(self, request: CompletionRequest, run: str) -> Ticket:
         """Hold the worst case; raises :class:`BudgetRefused` or :class:`LedgerFailed`."""
-        return self._hold(request, run, "request")
+        return self.book.hold(self._origin(request, run), worst_case(request), self._scopes)
+
+    def reserve_several(self, asked: Sequence[tuple[CompletionRequest, str]]) -> list[Ticket]:
+        """Hold the first of some requests and run ids, and in advance as many of the others as the ledger allows; see
+        :meth:`Ledger.hold_several` for what is asked of the caller."""
+        key = self.key
+        held = [(self._origin(request, run, key=key), worst_case(request)) for request, run in asked]
+        return self.book.hold_several(held, self._scopes)
 
     def settle(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int, source: str) -> None:
         """Replace the hold by what was used."""
-        self.book.end(ticket, prompt_tokens, completion_tokens, source)
+        (ticket.book or self.book).end(ticket, prompt_tokens, completion_tokens, source)
 
     def release(self, ticket: Ticket) -> None:
         """Give the hold back."""
-        self.book.end(ticket)
+        (ticket.book or self.book).end(ticket)
 
     def running(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int) -> None:
         """What a stream has used by now."""
-        self.book.running(ticket, prompt_tokens, completion_tokens)
+        ticket.seen = (prompt_tokens, completion_tokens)
+        if time.monotonic() - ticket.noted >= RUNNING_EVERY:
+            self.book.running(ticket, prompt_tokens, completion_tokens)
+
+    def write(self) -> None:
+        """Write what has ended and waits for others; see :meth:`reserve_several`."""
+        self.book.write()
+
+    @property
+    def identity(self) -> str:
+        """A name for the ledger's file. Raises :class:`LedgerFailed`."""
+        from .returning import identity  # noqa: PLC0415  # sqlite3 loads with the first request
+
+        return identity(self.book)
+
+    def end_known(self, ends: Iterable[tuple[int, str, int, int, str, str | None]]) -> None:
+        """End holds of a process that is gone, of which is known: entry, run, prompt and completion tokens, the
+        source of these (``""``: it was never sent), and the server's request id. Raises :class:`LedgerFailed`."""
+        from .returning import end_known  # noqa: PLC0415
+        from .rows import End  # noqa: PLC0415
+
+        end_known(
+            self.book,
+            [
+                (entry, run, End(prompt, completion, source, {"request_id": told}))
+                for entry, run, prompt, completion, source, told in ends
+            ],
+        )
 
     def note(
         self,
@@ -104,10 +139,7 @@ class KeyMeter:
 
     def reserve_job(self, request: CompletionRequest, key: str) -> Ticket:
         """The hold for a submission under an idempotency key; what the ledger knows of it already is found again."""
-        from .rows import Origin  # noqa: PLC0415  # sqlite3 loads with the first request
-
-        model = request.model if isinstance(request.model, str) else ""
-        return self.book.hold_job(Origin(self.key, model, key, "job"), worst_case(request), self._scopes)
+        return self.book.hold_job(self._origin(request, key, "job"), worst_case(request), self._scopes)
 
     def name_job(self, ticket: Ticket, job: str) -> None:
         """The submission has become this job."""
@@ -124,8 +156,10 @@ class KeyMeter:
         except LedgerFailed:
             return None
 
-    def _hold(self, request: CompletionRequest, run: str, kind: str, anew: bool = False) -> Ticket:
+    def _origin(
+        self, request: CompletionRequest, run: str, kind: str = "request", *, key: int | None = None
+    ) -> Origin:
         from .rows import Origin  # noqa: PLC0415  # sqlite3 loads with the first request
 
-        model = request.model if isinstance(request.model, str) else ""
-        return self.book.hold(Origin(self.key, model, run, kind, anew), worst_case(request), self._scopes)
+        key = self.key if key is None else key
+        return Origin(key, request.model if isinstance(request.model, str) else "", run, kind)

@@ -20,6 +20,8 @@ _HELD = (
     "What is held comes free as requests end; `%acs budget` lists it, and `%acs budget settle` ends what processes that"
     " are gone have left."
 )
+SHARE = 1 / 16
+"""Of what an account has left, the most that is held in advance."""
 _FIX = "Lower max_tokens or n, or raise its limit."
 
 
@@ -71,6 +73,20 @@ def check(accounts: list[Account], worst: Worst, already: int = 0) -> None:
     fits = account.most is not None and account.used + asked <= account.most
     refused.hint = f"{_HELD} {fix}" if account.held and fits else fix
     raise refused
+
+
+def beside(accounts: list[Account], asked: list[Worst]) -> int:
+    """How many requests behind the first may be held in advance."""
+    lefts = [account.left for account in accounts if account.left is not None]
+    if not lefts:
+        return len(asked) - 1
+    room, count = (min(lefts) - asked[0].total) * SHARE, 0
+    for bound in asked[1:]:
+        room -= bound.total
+        if room < 0:
+            break
+        count += 1
+    return count
 
 
 def exhausted(db: sqlite3.Connection, key: int, at: float) -> BudgetRefused | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .refusal import Account
 from .store import Store
@@ -16,6 +18,8 @@ from .terms import ENDLESS, Worst, guessed_prompt
 
 RESOLVED = "resolved"
 """The source of an entry that was settled by hand, by guess."""
+USAGE = "usage"
+"""The source of an entry that the server has counted, to its end."""
 ESTIMATE = "estimate"
 """The source of an entry that nobody counted: the most it can have been."""
 JOB_RECORD_SECONDS = 7 * 86_400.0
@@ -46,6 +50,11 @@ class Ticket:
     """The job it belongs to, when that was known."""
     before: Ticket | None = None
     """What is known of the same submission: this hold is for the case that its job is gone."""
+    book: Any = None
+    """The :class:`Ledger` it was made by."""
+    patient: bool = False
+    """Whether an end that the server has counted may be written with others, a moment later; see
+    :meth:`Ledger.hold_several`."""
 
     @property
     def prompt_most(self) -> int:
@@ -57,15 +66,13 @@ class Ticket:
 class Origin:
     """What an entry says about where it comes from, beside the process and the cell.
 
-    ``kind``: ``request`` or ``job``; ``run``: a run's id, or a job's idempotency key. ``anew``: held whatever is known
-    of that key, and whether it fits or not.
+    ``kind``: ``request`` or ``job``; ``run``: a run's id, or a job's idempotency key.
     """
 
     key: int
     model: str
     run: str
     kind: str = "request"
-    anew: bool = False
     apart: bool = False
     """Held whatever is known of that key, when it fits."""
     scopes: tuple[int, ...] = ()
@@ -85,6 +92,25 @@ class End:
     def state(self) -> str:
         """``settled`` when something was used."""
         return "settled" if self.source and self.prompt + self.completion else "released"
+
+
+def add_entry(
+    db: sqlite3.Connection,
+    origin: Origin,
+    worst: Worst,
+    accounts: tuple[int, ...],
+    place: tuple[float, str, int, str],
+) -> Ticket:
+    """A new hold; its accounts are still to be told. ``place``: time, month, process and cell."""
+    guess = guessed_prompt(worst)
+    at, month, process, cell = place
+    made = db.execute(
+        "INSERT INTO entries (at, month, key, process, cell, accounts, kind, run, model, state, held,"
+        " prompt_guess, prompt_most) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', ?, ?, ?)",
+        (at, month, origin.key, process, cell, " ".join(map(str, accounts)), origin.kind,
+         origin.run, origin.model, worst.total, guess, worst.prompt),
+    )  # fmt: skip
+    return Ticket(int(made.lastrowid or 0), worst.total, accounts, guess, worst.completion, at)
 
 
 def writable(end: End) -> End:
@@ -108,17 +134,38 @@ def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
     if row is None:
         return
     was, held, accounts, counted, source = row
-    if not (was == "held" or source == RESOLVED or (source == ESTIMATE and end.source == "usage")):
+    if not (was == "held" or source == RESOLVED or (source == ESTIMATE and end.source == USAGE)):
         return
-    known = end.facts.get
-    db.execute(
-        "UPDATE entries SET state = ?, prompt_tokens = ?, completion_tokens = ?, source = ?, ended = ?,"
-        " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp),"
-        " model = CASE model WHEN '' THEN coalesce(?, '') ELSE model END WHERE id = ?",
-        (end.state, end.prompt, end.completion, end.source, at, known("request_id"), known("error"),
-         known("clamp"), known("model"), entry),
-    )  # fmt: skip
+    db.execute(_END, _ended(entry, end, at))
     add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
+
+
+def end_entries(db: sqlite3.Connection, ends: Iterable[tuple[Ticket, End, float]]) -> None:
+    """The same for many requests at once: each account is told once what all of them have changed."""
+    sums: dict[tuple[int, ...], list[int]] = {}
+    for ticket, end, at in ends:
+        if not db.execute(_END_HELD, _ended(ticket.entry, end, at)).rowcount:
+            end_entry(db, ticket.entry, end, at)
+            continue
+        total = sums.setdefault(ticket.accounts, [0, 0])
+        total[0] += end.prompt + end.completion
+        total[1] -= ticket.held
+    for accounts, (used, held) in sums.items():
+        add(db, accounts, used, held)
+
+
+_END = (
+    "UPDATE entries SET state = ?, prompt_tokens = ?, completion_tokens = ?, source = ?, ended = ?,"
+    " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp),"
+    " model = CASE model WHEN '' THEN coalesce(?, '') ELSE model END WHERE id = ?"
+)
+_END_HELD = f"{_END} AND state = 'held'"
+
+
+def _ended(entry: int, end: End, at: float) -> tuple[object, ...]:
+    known = end.facts.get
+    facts = known("request_id"), known("error"), known("clamp"), known("model")
+    return (end.state, end.prompt, end.completion, end.source, at, *facts, entry)
 
 
 def withdraw_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:

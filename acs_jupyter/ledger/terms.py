@@ -16,6 +16,8 @@ from ..wire import MAX_OUTPUT_WORK, CompletionRequest
 
 ENDLESS = 10**15
 """More than any limit, and small enough for SQLite to add up: an unchecked request may ask for anything."""
+RUNNING_EVERY = 1.0
+"""Seconds between two notes of one stream's running usage in the file."""
 _SHAPE = re.compile(r"(acs-bm-[0-9a-f]{8})-[A-Za-z0-9_-]{16,}")
 
 
@@ -40,16 +42,23 @@ def worst_case(request: CompletionRequest, only: Collection[int] | None = None) 
     ``add_special_tokens=False``): tokenizers that work on bytes or fall back to them make no more. ``max_tokens``
     counts for each of ``prompts * n`` choices; without it the service gives one choice at most 32,000.
     """
+    if only is None and isinstance(request.prompt, str):
+        return Worst(_of_bytes(request, request.prompt), _completion(request, request.fan_out), exact=False)
     prompts = [p for place, p in enumerate(request.prompts) if only is None or place in only]
     exact = all(isinstance(prompt, list) for prompt in prompts)
-    start = 0 if request.add_special_tokens is False else 1
-    prompt = sum(
-        len(p) if isinstance(p, list) else len(p.encode("utf-8", "surrogatepass")) + start for p in prompts
-    )
+    prompt = sum(len(p) if isinstance(p, list) else _of_bytes(request, p) for p in prompts)
+    return Worst(prompt, _completion(request, request.choice_count), exact)
+
+
+def _of_bytes(request: CompletionRequest, text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass")) + (0 if request.add_special_tokens is False else 1)
+
+
+def _completion(request: CompletionRequest, choices: int) -> int:
     each = request.max_tokens
     if isinstance(each, bool) or not isinstance(each, int):
-        return Worst(prompt, MAX_OUTPUT_WORK, exact)
-    return Worst(prompt, min(max(0, each) * request.choice_count, ENDLESS), exact)
+        return MAX_OUTPUT_WORK
+    return min(max(0, each) * choices, ENDLESS)
 
 
 def guessed_prompt(worst: Worst) -> int:

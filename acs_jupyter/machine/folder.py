@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from secrets import token_bytes
 from typing import TYPE_CHECKING
@@ -52,6 +53,7 @@ def new_salt() -> str:
     return token_bytes(16).hex()
 
 
+@lru_cache(maxsize=16)
 def mark(secret: Secret, salt: str) -> str:
     """A key as it may be written down: its public prefix and a salted hash, derived slowly.
 

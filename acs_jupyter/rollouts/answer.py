@@ -128,7 +128,11 @@ class Body:
             end = buffer.find(b"\r\n", place)
             if end < 0:
                 break
-            self._line(buffer[place:end])
+            line = buffer[place:end]
+            if _SIZE(line) and not self._trailing and line.strip(b"0"):
+                self._left, self._in_chunk = int(line, 16), True
+            else:
+                self._line(line)
             place = end + 2
             end = place + self._left
             if self._in_chunk and buffer[end : end + 2] == b"\r\n":  # all of it is here, as it mostly is

@@ -58,6 +58,8 @@ class Dispatch:
 
     def choose(self, now: float) -> tuple[list[Attempt], float]:
         """What starts now, and the seconds until more may: infinity when something must end first."""
+        if len(self._feeds) == 1 and self._flow.key.full:
+            return [], math.inf
         attempts: list[Attempt] = []
         delays = dict.fromkeys(range(len(self._feeds)), 0.0)
         looked_up = 0

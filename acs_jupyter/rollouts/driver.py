@@ -15,16 +15,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..client import AsyncClient
 from ..errors import AcsError, BudgetRefused, LedgerFailed
 from ..exchange import Exchange
-from ..log.session import Session
 from ..wire import CLAMPED
 from .cache import Cache
 from .dispatch import Attempt, Dispatch
-from .feed import Feed, Row, decoded
+from .feed import Feed, Row, decoded, run_of
 from .flow import Flow, Verdict
+from .gathered import Gathered
+from .holds import holds_of
 from .journal import DONE, FAILED, PENDING, Ended, Journal, Unwritable
+from .lines import BatchClient
 from .outcomes import end_of, results_of
 from .packed import to_bytes
 from .plan import Plan
@@ -60,7 +61,7 @@ class Driver:
         self,
         journal: Journal,
         plan: Plan,
-        client: AsyncClient,
+        client: BatchClient,
         flow: Flow,
         *,
         batch: int = 1,
@@ -83,6 +84,7 @@ class Driver:
             feeds, flow, plan, budget=budget, counts=counts, cache=cache, answered=self._from_cache
         )
         self._cache = cache
+        self._holds = holds_of(client, journal, alone=batch == 1 and cache is None)
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: list[Ended] = []
@@ -108,6 +110,8 @@ class Driver:
                     self.reason = self.reason or self._file.reason or self._ledger.reason
                 if not self._tasks and (delay == math.inf or self._halted) and self._all_written:
                     break
+                if self._holds is not None and not self._tasks:
+                    self._holds.give_back()
                 self.stats.waiting = delay if math.isfinite(delay) and not self._tasks else 0.0
                 await self._pause(delay)
         finally:
@@ -212,6 +216,8 @@ class Driver:
         self._cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._holds is not None:
+            self._holds.give_back()
         if self._ended:
             self.journal.hurry(_LAST_WAIT)
             try:
@@ -230,11 +236,15 @@ class Driver:
     async def _carry(self, attempt: Attempt) -> None:
         rows, model = attempt.rows, attempt.feed.model
         exchange = self._exchange(attempt.feed, rows)
-        session = Session()
         try:
-            async with contextlib.aclosing(self.client.drive(exchange, session.apply)) as batches:
-                async for _ in batches:
-                    pass
+            if self._holds is not None:
+                await self._holds.take(exchange, rows[0], attempt.feed)
+            answer = Gathered(exchange)
+            try:
+                await self.client.carry(exchange, answer.apply)
+            finally:
+                if self._holds is not None:
+                    self._holds.ended(rows[0])
         except BudgetRefused as error:
             self._give_back(attempt, error)
             return
@@ -247,11 +257,11 @@ class Driver:
                 self._put_off(attempt)
                 return
             self.flow.left(model)
-            self._write(attempt, exchange, session, Verdict("stop"))
+            self._write(attempt, exchange, answer, Verdict("stop"))
             return
         self._blocked = False
         self._ledger.over()
-        self._write(attempt, exchange, session, self._judged(attempt, exchange))
+        self._write(attempt, exchange, answer, self._judged(attempt, exchange))
 
     def _exchange(self, feed: Feed, rows: list[Row]) -> Exchange:
         variant = self.plan.variants[rows[0].variant]
@@ -260,7 +270,7 @@ class Driver:
             if len(rows) == 1
             else variant.request([decoded(row.prompt) for row in rows])
         )
-        run = rows[0].key.hex()[:12]
+        run = run_of(rows[0])
         return self.client.exchange(request, run=run, request_id=f"acsj-{run}-{rows[0].attempts}")
 
     def _judged(self, attempt: Attempt, exchange: Exchange) -> Verdict:
@@ -294,10 +304,10 @@ class Driver:
         self.flow.unsent(attempt.feed.model, attempt.started_at)
         attempt.feed.untaken(attempt.rows, self._clock())
 
-    def _write(self, attempt: Attempt, exchange: Exchange, session: Session, verdict: Verdict) -> None:
+    def _write(self, attempt: Attempt, exchange: Exchange, answer: Gathered, verdict: Verdict) -> None:
         self._dispatch.give_back(attempt)
         at = time.time()
-        results = results_of(exchange, session, len(attempt.rows))
+        results = results_of(exchange, answer, len(attempt.rows))
         for row, result in zip(attempt.rows, results, strict=True):
             finished = result.outcome == "done"
             kept = finished or verdict.kind == "failed"

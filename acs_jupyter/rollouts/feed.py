@@ -38,6 +38,11 @@ class Row:
     request: CompletionRequest | None = None
 
 
+def run_of(row: Row) -> str:
+    """The run id under which a request is sent: the same each time, so that the server's log shows it."""
+    return row.key.hex()[:12]
+
+
 class Feed:
     """See the module. ``room``: tokens that a request of this model can hold in all, when that is known."""
 
@@ -104,6 +109,10 @@ class Feed:
         if row.request is None:
             row.request = self._plan.variants[row.variant].request(decoded(row.prompt))
         return row.request
+
+    def coming(self, row: Row, count: int) -> list[Row]:
+        """Requests that will be taken after this one, if nothing comes between; at most so many."""
+        return list(itertools.islice(self._waiting.get(row.variant, ()), count))
 
     def _read(self) -> None:
         page = self._journal.pending(self._place, self._after, PAGE)

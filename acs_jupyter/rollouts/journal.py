@@ -13,8 +13,9 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -75,6 +76,14 @@ class Ended:
     cached: bool = False
     data: bytes | None = None
     unsent: bool = False
+
+
+class Noted(NamedTuple):
+    """An entry of the ledger, and what it is held for: the ``attempt``-th (from 1) of request ``number``."""
+
+    entry: int
+    number: int
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +198,32 @@ class Journal:
         What such a request may have cost stays counted as ``lost``.
         """
         with self._writing() as db:
+            db.execute("DELETE FROM about WHERE name='holds'")
             db.execute("UPDATE requests SET state=0, lost=lost+hold, hold=0 WHERE state=1")
             if retry_failed:
                 db.execute("UPDATE requests SET state=0, code=NULL WHERE state=3")
+
+    def note_holds(self, ledger: str, noted: list[Noted]) -> None:
+        """Write down which entries of a ledger are held for which requests, in place of those noted before.
+
+        Raises :class:`Unwritable`.
+        """
+        with self._writing() as db:
+            data = msgspec.json.encode([ledger, noted])
+            db.execute("INSERT OR REPLACE INTO about VALUES ('holds', ?)", (data,))
+
+    def noted_holds(self) -> tuple[str, list[Noted]]:
+        """What :meth:`note_holds` wrote down last, since :meth:`recover`."""
+        row = self._db.execute("SELECT value FROM about WHERE name='holds'").fetchone()
+        return _noted(row[0]) if row else ("", [])
+
+    def standing(self, number: int) -> tuple[bytes, int, int, bytes | None]:
+        """Key, state, attempts and result of a request."""
+        query = (
+            "SELECT key, state, attempts, data FROM requests LEFT JOIN results USING (number) WHERE number=?"
+        )
+        key, state, attempts, data = self._db.execute(query, (number,)).fetchone()
+        return key, state, attempts, data
 
     def pending(self, model: int, after: int, count: int) -> list[tuple[int, bytes, bytes, int]]:
         """The next pending requests of a model: number, key, prompt as JSON, attempts."""
@@ -226,6 +258,9 @@ class Journal:
                 yield self._db
         except sqlite3.OperationalError as problem:
             raise Unwritable(f"{self.path.name} cannot be written ({problem}).") from None
+
+
+_noted = msgspec.json.Decoder(tuple[str, list[Noted]]).decode
 
 
 def _remove(path: Path) -> None:
@@ -310,10 +345,16 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         os.chmod(path, 0o600)  # it holds prompts and completions
 
 
+@lru_cache(maxsize=1)
+def _salt() -> str:
+    """One for the files that this process makes: a key is hashed once for all of them."""
+    return new_salt()
+
+
 def _sent_elsewhere(db: sqlite3.Connection, path: Path, sender: Sender) -> str:
     """Remember who is asked; a line when the file was begun with another server, or another key."""
     known = dict(db.execute("SELECT name, value FROM about WHERE name IN ('server', 'key', 'salt')"))
-    salt = known.get("salt") or new_salt()
+    salt = known.get("salt") or _salt()
     now = {"server": sender.server, "key": sender.known(salt), "salt": salt}
     if now == known:
         return ""

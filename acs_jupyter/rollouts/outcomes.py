@@ -8,10 +8,10 @@ from __future__ import annotations
 from ..errors import ApiError, ConnectionFailed
 from ..exchange import Exchange
 from ..ledger.terms import worst_case
-from ..log.session import Session
 from ..wire import CompletionRequest
 from .flow import End
-from .packed import Packed, packed
+from .gathered import Gathered
+from .packed import Packed
 
 
 def end_of(exchange: Exchange) -> End:
@@ -32,14 +32,14 @@ def bound(request: CompletionRequest) -> int:
     return worst_case(request).total
 
 
-def results_of(exchange: Exchange, session: Session, count: int) -> list[Packed]:
+def results_of(exchange: Exchange, answer: Gathered, count: int) -> list[Packed]:
     """One result a prompt. In a batch the server's total is dealt out by its running counts, or, of prompts that were
     scored, by their positions; the sum stays exact.
 
     What nobody counted is the most it can have been, since a budget rests on it. A prompt whose choices had all
     finished is done, whatever happened to the others.
     """
-    results = [packed(session, exchange.run, prompt, count) for prompt in range(count)]
+    results = [answer.packed(prompt, count) for prompt in range(count)]
     total = exchange.most_spent
     if count == 1:
         if total is not None:

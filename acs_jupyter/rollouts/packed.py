@@ -57,35 +57,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Packed).decode
 
 
-def packed(session: Session, run: str, prompt: int = 0, of: int = 1) -> Packed:
-    """What a run gave for one of the prompts it carried."""
-    state = session.runs[run]
-    fan_out = len(state.nodes) // of
-    nodes = [session.nodes[node] for node in state.nodes[prompt * fan_out : (prompt + 1) * fan_out]]
-    parent = nodes[0].parent
-    scores = session.nodes[parent].scores if parent is not None else None
-    choices = [
-        PackedChoice(n.text, n.finish_reason, n.stop_reason, n.tokens, n.logprobs, n.top) for n in nodes
-    ]
-    return Packed(
-        run,
-        state.outcome,
-        state.opened_at,
-        state.first_token_at,
-        state.closed_at,
-        state.request_id,
-        state.checkpoint,
-        state.completion_id,
-        state.prompt_tokens,
-        state.completion_tokens,
-        state.usage_source,
-        state.headers,
-        state.error,
-        choices,
-        scores,
-    )
-
-
 def to_bytes(result: Packed) -> bytes:
     """A result as bytes; the first one says whether the rest is compressed."""
     raw: bytes = _encode(result)

@@ -11,6 +11,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ import msgspec
 from ..checks import build_request
 from ..errors import InvalidRequest
 from ..notebook.options import nearest
+from ..plain import has_utf8
 from ..wire import SAMPLING_FIELDS, CompletionRequest
 
 PLANNED = (*SAMPLING_FIELDS, "user")
@@ -35,6 +37,15 @@ class Variant:
 
     def request(self, prompt: Any) -> CompletionRequest:
         """The checked request for a prompt (or a batch of them), as it is sent: streamed where it can be."""
+        if type(prompt) is str and prompt and has_utf8(prompt):  # all else was judged with any text
+            return msgspec.structs.replace(self._checked, prompt=prompt)
+        return self._built(prompt)
+
+    @cached_property
+    def _checked(self) -> CompletionRequest:
+        return self._built("a")
+
+    def _built(self, prompt: Any) -> CompletionRequest:
         fields = dict(self.fields)
         if fields.get("prompt_logprobs") is None:
             fields |= {

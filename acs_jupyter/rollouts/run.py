@@ -20,6 +20,7 @@ from ..ledger.meter import KeyMeter
 from .cache import Cache, default_path
 from .flow import Limits
 from .handle import Rollout, Work
+from .holds import make_good
 from .items import Item, items_of
 from .journal import Journal, Sender
 from .lines import batch_client
@@ -108,6 +109,8 @@ def prepared(
     sender.meter = _accounted(sender.meter, path.name)
     journal = Journal.open(path, plan, items, resume=resume, sender=Sender(sender.base_url, sender._secret))
     try:
+        if isinstance(sender.meter, KeyMeter):
+            make_good(journal, sender.meter)
         journal.recover(retry_failed=retry_failed)
         limits = Limits(in_flight, starts, _per_model(per_model, plan), retries, burst)
         kept = Cache(default_path() if cache is True else Path(cache), sender.base_url) if cache else None

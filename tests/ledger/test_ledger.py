@@ -247,5 +247,3 @@ def test_a_job_that_is_submitted_again_is_held_once(book: Ledger) -> None:
     book.set_month_limit(1, 7)
     later = hold(book, 50, kind="job")  # its result can be read although nothing is left
     assert later.settled
-    anew = hold(book, 50, kind="job", anew=True)
-    assert (anew.entry != first.entry, book.month(1).held) == (True, 50)

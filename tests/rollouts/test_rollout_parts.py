@@ -17,9 +17,10 @@ from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.exchange import Exchange
 from acs_jupyter.log.session import Session
 from acs_jupyter.rollouts.answer import Body, BrokenAnswer, Head
+from acs_jupyter.rollouts.gathered import Gathered
 from acs_jupyter.rollouts.items import items_of
 from acs_jupyter.rollouts.outcomes import bound, results_of
-from acs_jupyter.rollouts.packed import from_bytes, packed, restore, to_bytes
+from acs_jupyter.rollouts.packed import from_bytes, restore, to_bytes
 from acs_jupyter.rollouts.plan import Plan, content_key, differences, make_plan, prompt_digest, variant_digest
 from tests.support.player import DONE, frames
 
@@ -222,32 +223,58 @@ def test_an_answer_that_is_cut_does_not_end() -> None:
 # Results
 
 
-def carried(prompt: Any, pieces: list[bytes], **fields: Any) -> tuple[Exchange, Session]:
+def carried(prompt: Any, pieces: list[bytes], **fields: Any) -> tuple[Exchange, Gathered, Session]:
+    """An exchange that is over, what a rollout keeps of it, and a session of the same events."""
     request = plan(max_tokens=8, **fields).variants[0].request(prompt)
     exchange, session = Exchange(request, run="r"), Session()
     session.apply(exchange.open())
+    answer = Gathered(exchange)
     exchange.begin()
-    session.apply(exchange.head(200, {"content-type": "text/event-stream", "x-request-id": "q"}))
-    for piece in pieces:
-        session.apply(exchange.feed(piece))
-    session.apply(exchange.end())
-    return exchange, session
+    steps = [exchange.head(200, {"content-type": "text/event-stream", "x-request-id": "q"})]
+    steps += [exchange.feed(piece) for piece in pieces]
+    for events in (*steps, exchange.end()):
+        session.apply(events)
+        answer.apply(events)
+    return exchange, answer, session
 
 
-def test_a_result_comes_back_as_it_was() -> None:
-    exchange, session = carried("pro\nmpt", [*frames([" a", "\u2028b", ""]), DONE])
-    result = from_bytes(to_bytes(packed(session, "r")))
-    back = restore(result, exchange.request)
+LOGPROBS = (
+    b'data: {"id":"c","model":"m","choices":[{"index":1,"text":" a","finish_reason":"stop","stop_reason":7,"logprobs":'
+    b'{"tokens":[" a"],"token_logprobs":[-0.5],"top_logprobs":[{" a":-0.5," b":-1.25}]}}]}\n\n'
+)
+BODY = (
+    b'{"id":"c","model":"m","choices":[{"index":0,"text":"x","finish_reason":"length","prompt_logprobs":'
+    b'[null,{"5":{"logprob":-2.5,"rank":3,"decoded_token":"q"}}]}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
+)
+REFUSED = b'data: {"error":{"code":"queue_full","message":"Full.","retryable":true}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "fields"),
+    [
+        ([*frames([" a", "\u2028b", ""]), DONE], {}),
+        ([*frames(["x"], index=0), LOGPROBS, DONE], {"n": 2, "logprobs": 1}),
+        ([BODY], {"prompt_logprobs": 1}),
+        (frames(["x", "y"], finish=None), {}),
+        ([REFUSED], {}),
+        ([], {}),
+    ],
+)
+def test_a_result_comes_back_as_a_session_of_its_events(pieces: list[bytes], fields: dict[str, Any]) -> None:
+    exchange, answer, session = carried("pro\nmpt", pieces, **fields)
+    back = restore(from_bytes(to_bytes(answer.packed())), exchange.request)
     before, after = session.state(), back.state()
     for state in (before, after):
-        state["runs"]["r"]["first_token_at"] = state["runs"]["r"]["closed_at"] = None
+        run = state["runs"]["r"]
+        run["opened_at"] = run["first_token_at"] = run["closed_at"] = None
     assert after == before
+    assert before["runs"]["r"]["outcome"] != "open"
 
 
 def test_a_batch_is_dealt_out_and_what_was_finished_stays_done() -> None:
     pieces = [*frames(["x", "y"], index=0), *frames(["z"], finish=None, index=1)]
-    exchange, session = carried(["a", "b"], pieces)
-    first, second = results_of(exchange, session, 2)
+    exchange, answer, _ = carried(["a", "b"], pieces)
+    first, second = results_of(exchange, answer, 2)
     assert (first.outcome, first.error, first.choices[0].text) == ("done", None, "xy")
     assert (second.outcome, second.choices[0].text) == ("interrupted", "z")
     assert (first.prompt_tokens, first.completion_tokens) == (3, 2)

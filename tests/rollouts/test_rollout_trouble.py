@@ -20,7 +20,7 @@ import pytest
 
 from acs_jupyter import Client, Rollout, rollout
 from acs_jupyter.ledger import ledger
-from acs_jupyter.rollouts import stalls
+from acs_jupyter.rollouts import holds, stalls
 from acs_jupyter.rollouts.answer import Head
 from acs_jupyter.rollouts.flow import End, Flow, Limits
 from tests.support.desks import until
@@ -59,6 +59,7 @@ def test_a_file_that_others_have_is_waited_for(
 ) -> None:
     monkeypatch.setattr(stalls, "TELL_AFTER", 0.3)
     monkeypatch.setattr("acs_jupyter.ledger.store.BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(holds, "AHEAD", 1)  # what is held in advance needs the ledger no more
     slow = stream(0.15, *frames(["a", "b"]), DONE)
     with Player([slow], LIST) as server:
         made = run(server.base, bg=True, in_flight=2)
@@ -92,6 +93,7 @@ def test_one_that_stays_locked_stops_it_and_the_next_call_goes_on(
     monkeypatch.setattr(stalls, "PATIENCE", 0.8)
     monkeypatch.setattr("acs_jupyter.rollouts.driver._LAST_WAIT", 0.2)
     monkeypatch.setattr("acs_jupyter.ledger.store.BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(holds, "AHEAD", 1)  # what is held in advance needs the ledger no more
     slow = stream(0.15, *frames(["a", "b"]), DONE)
     with Player([slow], LIST) as server:
         made = run(server.base, bg=True, in_flight=2)

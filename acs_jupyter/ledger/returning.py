@@ -1,0 +1,34 @@
+"""Holds that a killed process left behind, ended by whoever has a record of what became of their requests.
+
+Owns the check that an entry is the one that is meant. It must not know who keeps such a record, nor where.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .rows import End, end_entry, writable
+
+if TYPE_CHECKING:
+    from .book import Ledger
+
+
+def identity(book: Ledger) -> str:
+    """A name for the book's file, by which entries that are remembered elsewhere are known to be its own."""
+    salt = book.store.rows("SELECT value FROM facts WHERE name = 'salt'")[0][0]
+    return hashlib.blake2b(salt, digest_size=8).hexdigest()
+
+
+def end_known(book: Ledger, ends: Iterable[tuple[int, str, End]]) -> None:
+    """End entries (by number and run) by what is known of them: those that are held, or were resolved by hand.
+
+    An end without a source gives the hold back. Raises :class:`LedgerFailed`; then nothing is changed.
+    """
+    at = book.clock()
+    with book.store.writing() as db:
+        for entry, run, end in ends:
+            find = "SELECT 1 FROM entries WHERE id = ? AND run = ? AND kind = 'request'"
+            if db.execute(find, (entry, run)).fetchone():
+                end_entry(db, entry, writable(end), at)

@@ -1,0 +1,145 @@
+"""What a rollout holds in the machine's ledger: for the requests in flight, and in advance for those that come next.
+
+Owns how many are held at once, when what has ended is written at last, and the note in the journal of which entry
+stands for which request. It must not know sockets, nor what a limit is.
+
+A hold is a transaction, and costs more than the rest of a small request. So one transaction holds the next sixteen
+and writes the ends of those before. Two promises rest on the note: an end that the ledger has not got when its process
+is killed is told by the journal when the rollout goes on, and a hold whose request was never sent is given back then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..client import AsyncClient
+from ..errors import BudgetRefused, LedgerFailed
+from ..exchange import Exchange
+from ..ledger.meter import KeyMeter
+from ..ledger.terms import month_of
+from ..machine.patience import Busy, hurried
+from .feed import Feed, Row, run_of
+from .journal import DONE, PENDING, Journal, Noted, Unwritable
+from .packed import from_bytes
+
+if TYPE_CHECKING:
+    from ..ledger.rows import Ticket
+
+AHEAD = 16
+"""Requests held in one transaction, the one to be sent included."""
+LONGEST = 30.0
+"""Seconds after which a hold made in advance is made anew: limits may have changed."""
+SOON = 0.1
+"""Seconds that an end may wait for others."""
+
+
+class Holds:
+    """For one driver on one event loop."""
+
+    def __init__(self, client: AsyncClient, meter: KeyMeter, journal: Journal) -> None:
+        self._client, self._meter, self._journal = client, meter, journal
+        self._next: dict[int, tuple[Row, Ticket]] = {}
+        self._flying: dict[int, tuple[Row, Ticket]] = {}
+        self._ledger = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take(self, exchange: Exchange, row: Row, feed: Feed) -> None:
+        """Give an exchange its hold. Raises :class:`BudgetRefused` or :class:`LedgerFailed`; then nothing is held."""
+        found = self._next.pop(row.number, None)
+        if found is not None and self._good(found[1]):
+            exchange.ticket = found[1]
+            self._flying[row.number] = found
+            return
+        if found is not None:
+            self._meter.release(found[1])
+        coming = [each for each in feed.coming(row, AHEAD - 1) if each.number not in self._next]
+        try:
+            with hurried():
+                self._hold(exchange, row, feed, coming)
+        except Busy:
+            await self._client.reserve_aside(exchange)
+
+    def ended(self, row: Row) -> None:
+        """A request has ended, and its exchange is settled."""
+        self._flying.pop(row.number, None)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SOON, self._write)
+
+    def give_back(self) -> None:
+        """Nothing is sent for a while: hold nothing in advance, and write what has ended."""
+        waiting, self._next = self._next, {}
+        for _, ticket in waiting.values():
+            self._meter.release(ticket)
+        if waiting or self._timer is not None:
+            self._write()
+
+    def _hold(self, exchange: Exchange, row: Row, feed: Feed, coming: list[Row]) -> None:
+        asked = [(exchange.request, exchange.run), *((feed.request(each), run_of(each)) for each in coming)]
+        try:
+            tickets = self._meter.reserve_several(asked)
+        except BudgetRefused:
+            if not self._next:
+                raise
+            self.give_back()  # what is held for later is room for this one
+            tickets = self._meter.reserve_several(asked[:1])
+        exchange.ticket = tickets[0]
+        self._flying[row.number] = (row, tickets[0])
+        self._next.update(
+            (each.number, (each, ticket)) for each, ticket in zip(coming, tickets[1:], strict=False)
+        )
+        self._note()
+
+    def _note(self) -> None:
+        """Before the first of them is sent. Without it an entry stays held when its process is killed: never too
+        little, and for its user to settle."""
+        self._ledger = self._ledger or self._meter.identity
+        noted = [Noted(t.entry, row.number, row.attempts) for row, t in self._flying.values()]
+        noted += [Noted(t.entry, row.number, row.attempts + 1) for row, t in self._next.values()]
+        try:
+            self._journal.note_holds(self._ledger, noted)
+        except Unwritable:
+            for _, ticket in (*self._flying.values(), *self._next.values()):
+                ticket.patient = False
+
+    def _good(self, ticket: Ticket) -> bool:
+        now = time.time()
+        return now - ticket.at < LONGEST and month_of(now) == month_of(ticket.at)
+
+    def _write(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._meter.write()
+
+
+def holds_of(client: AsyncClient, journal: Journal, *, alone: bool) -> Holds | None:
+    """A client's holds, when it has the machine's ledger. ``alone``: each row of the journal is one request."""
+    return Holds(client, client.meter, journal) if alone and isinstance(client.meter, KeyMeter) else None
+
+
+def make_good(journal: Journal, meter: KeyMeter) -> None:
+    """Tell the ledger what the journal knows of holds that an earlier process has left. Before anything is sent.
+
+    One that was in flight stays held: nobody knows what it has cost.
+    """
+    ledger, noted = journal.noted_holds()
+    try:
+        if noted and ledger == meter.identity:
+            meter.end_known(_known(journal, noted))
+    except LedgerFailed:
+        return  # it is said where a request is held
+
+
+def _known(journal: Journal, noted: Iterable[Noted]) -> Iterable[tuple[int, str, int, int, str, str | None]]:
+    for each in noted:
+        key, state, attempts, data = journal.standing(each.number)
+        run = key.hex()[:12]
+        if state == PENDING and attempts < each.attempt:  # never sent
+            yield each.entry, run, 0, 0, "", None
+        elif state == DONE and attempts == each.attempt and data is not None:
+            result = from_bytes(data)
+            spent = result.prompt_tokens, result.completion_tokens
+            yield each.entry, run, *spent, result.usage_source or "", result.request_id
