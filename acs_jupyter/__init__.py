@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from .scores.differences import Difference, difference
     from .scores.distribution import Distribution, Distributions
     from .scores.inspector import Inspector
-    from .scores.scoring import choose, distributions, logprob, next_token, perplexity, score, score_async
+    from .scores.scoring import choose, logprob, perplexity, score, score_async
     from .scores.surgery import Surgery
+    from .scores.whole import distribution, distributions, next_token
 
 _HOMES = {
     "AcsError": "errors",
@@ -59,10 +60,11 @@ _HOMES = {
     "calibration": "scores.calibrating",
     "choose": "scores.scoring",
     "difference": "scores.differences",
-    "distributions": "scores.scoring",
+    "distribution": "scores.whole",
+    "distributions": "scores.whole",
     "load": "keeping.record",
     "logprob": "scores.scoring",
-    "next_token": "scores.scoring",
+    "next_token": "scores.whole",
     "perplexity": "scores.scoring",
     "recover": "keeping.unsaved",
     "rollout": "rollouts",
@@ -95,6 +97,7 @@ __all__ = [
     "calibration",
     "choose",
     "difference",
+    "distribution",
     "distributions",
     "load",
     "load_ipython_extension",

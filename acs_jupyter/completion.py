@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from .comparing.marks import Place, places
 from .log.branching import branches_of, origin_of, source_of
 from .log.events import Origin, Scored
 from .log.session import Node, Run, Session
@@ -30,7 +31,7 @@ MOST_RANKS = 2**63
 """``prompt_logprobs=-1`` asks for every rank."""
 
 
-class Alternative(Struct, frozen=True):
+class Alternative(Struct, frozen=True, gc=False):
     """A token the model weighed: its decoded text and natural-log probability."""
 
     text: str
@@ -303,6 +304,11 @@ class Completion:
         """What a branch was branched from; ``None`` when it is no branch."""
         run = source_of(self.session, self.run)
         return None if run is None else Completion(self.session, run)
+
+    @property
+    def lane(self) -> Place | None:
+        """The lane of a comparison that it came of: ``lane.letter``, ``lane.name``, ``lane.round``; else ``None``."""
+        return places(self.session).get(self.run)
 
     def replay(self, client: Any = None) -> Replay:
         """Send the same request again and say whether it gives the same; see :mod:`acs_jupyter.replay`."""

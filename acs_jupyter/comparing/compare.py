@@ -10,31 +10,40 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..errors import AcsError, InvalidRequest
 from ..keeping.copying import Copier
-from ..log.intents import AnyIntent, Cancel, RunLanes
+from ..log.intents import AnyIntent, Cancel, LaneDraft, RunLanes
 from ..log.session import Session
+from ..notebook.form import fields
+from ..notebook.root import Notebook
 from ..notebook.workbench import this_kernel_s
 from ..widgets.compare import CompareWindow
 from ..widgets.lanes import Strand, bundle, plain
-from .lanes import MOST_IN_A_GRID, MOST_LANES, as_json, checked, grid, setting
+from ..widgets.showing import show_or_print
+from .editing import draft_of, form_of
+from .lanes import MOST_IN_A_GRID, MOST_LANES, Lane, as_json, checked, grid, setting
 from .rounds import Comparison, shared_prompt
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..completion import Completion
-    from ..notebook.root import Notebook
+    from ..pump import Handle
+    from ..wire import CompletionRequest
 
 
 class Compare(CompareWindow):
     """Up to six lanes that stream side by side; show it as a cell's last line and press *Run*, or call :meth:`run`.
 
     ``lanes``: for each the name of a model, or a mapping of request fields (``model``, ``temperature``, ``n``, ...),
-    with ``prompt`` for a prompt of its own and ``name``. ``shared`` are fields of all lanes, over the defaults of a
-    cell of this kernel. Each lane is one request with a budget check of its own; one that is refused or breaks says so
-    in its lane and stops no other. Every run stays in ``compare.session``: ``compare.session.save(path)``, and
-    ``Compare(session=Session.load(path))`` to go on. Nothing is sent before *Run*.
+    with ``prompt`` for a prompt of its own, ``name``, and ``client`` for a server of its own. ``shared`` are fields of
+    all lanes, over the defaults of a cell of this kernel. On the page every lane has its settings in a form; what is
+    written there holds from the next run on. Each lane is one request with a budget check of its own; one that is
+    refused or breaks says so in its lane and stops no other. Every run stays in ``compare.session``:
+    ``compare.session.save(path)``, and ``Compare(session=Session.load(path))`` to go on; lanes at other servers then
+    need their clients again (``clients={"B": Client(...)}``), since no file holds a key. Nothing is sent before *Run*.
     """
 
     def __init__(
@@ -44,6 +53,7 @@ class Compare(CompareWindow):
         *,
         session: Session | None = None,
         notebook: Notebook | None = None,
+        clients: Mapping[str, Any] | None = None,
         _most: int = MOST_LANES,
         **shared: Any,
     ) -> None:
@@ -51,24 +61,24 @@ class Compare(CompareWindow):
         self._notebook = this_kernel_s() if notebook is None else notebook
         self._copy: Any = None
         self._copier = Copier(self._write_copy, self._coming)
+        self._others: dict[int, Notebook] = {}
         values = {**self._notebook.defaults, **shared}
         self._core = Comparison(
-            prompt, lanes, self.session, asked=self._notebook.asked, start=self._notebook.start, shared=values,
+            prompt, lanes, self.session, asked=self._asked, start=self._start, shared=values, clients=clients,
             most=_most,
         )  # fmt: skip
         self._core.changed = self._copier.soon
         self._core.prompt = prompt or shared_prompt(self.session, self._core.lanes)
-        own = [lane.prompt for lane in self._core.lanes]
         super().__init__(
             self.session,
             on_intent=self._obey,
             interrupts=False,
-            lanes=[
-                {"letter": one.letter, "name": one.name, "settings": _words(one.fields), "prompt": one.prompt}
-                for one in self._core.lanes
-            ],
+            lanes=list(map(_told, self._core.lanes)),
+            form=list(fields()),
+            common=form_of(values),
+            drafts=list(map(draft_of, self._core.lanes)),
             prompt=self._core.prompt,
-            shared=None in own,
+            shared=None in [lane.prompt for lane in self._core.lanes],
         )
 
     @classmethod
@@ -87,6 +97,7 @@ class Compare(CompareWindow):
     def run(self, lane: int | str | None = None) -> Compare:
         """Send all lanes, or one (its number from 0, letter or name) once more; returns at once."""
         self._core.prompt = checked(self.prompt)
+        self._edit(self.drafts, lane)
         self._core.run(lane)
         return self
 
@@ -125,6 +136,9 @@ class Compare(CompareWindow):
     def close(self) -> None:
         """End the window; the session stays, and what runs goes on into it."""
         self._copy = None
+        if hasattr(self, "_core") and not self.running:  # one that was never made is closed too
+            for other in self._others.values():
+                other.close()
         super().close()
 
     def __repr__(self) -> str:
@@ -138,12 +152,42 @@ class Compare(CompareWindow):
             if isinstance(intent, RunLanes):
                 if self.shared:
                     self._core.prompt = self.prompt = checked(intent.prompt)
+                drafts = self.drafts if intent.drafts is None else msgspec.to_builtins(intent.drafts)
+                self._edit(drafts, intent.lane)
                 self._core.run(intent.lane)
                 self.accept()
             elif isinstance(intent, Cancel):
                 self._core.stop_run(intent.run)
         except AcsError as error:
             self.refuse(error.message)
+
+    def _edit(self, drafts: Sequence[Mapping[str, Any]], lane: int | str | None) -> None:
+        """Take the settings of what is to run as its form has them, and tell the page what they are now."""
+        try:
+            self._core.edit(msgspec.convert(drafts, list[LaneDraft]), lane)
+        except msgspec.ValidationError:
+            raise InvalidRequest(
+                "drafts must have `fields`, names to texts, and `prompt` for each lane."
+            ) from None
+        self.lanes = list(map(_told, self._core.lanes))
+        ran = None if lane is None else self._core.place(lane)
+        told = len(drafts) == len(self.lanes)  # those of a page that knows these lanes
+        self.drafts = [
+            dict(drafts[place]) if told and ran not in (None, place) else draft_of(one)
+            for place, one in enumerate(self._core.lanes)
+        ]
+
+    def _asked(self, client: Any, prompt: str, values: dict[str, Any]) -> CompletionRequest:
+        return self._at(client).asked(prompt, values)
+
+    def _start(self, client: Any, request: CompletionRequest, session: Session) -> Handle:
+        return self._at(client).start(request, session)
+
+    def _at(self, client: Any) -> Notebook:
+        """What sends to the server of a lane's client."""
+        if client is None:
+            return self._notebook
+        return self._others.setdefault(id(client), Notebook.at(client))
 
     def _strands(self) -> list[Strand]:
         shown = self._core.latest()
@@ -153,15 +197,7 @@ class Compare(CompareWindow):
         ]
 
     def _ipython_display_(self) -> None:
-        from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only where something is shown
-        from IPython.display import display  # noqa: PLC0415
-
-        if getattr(get_ipython(), "kernel", None) is None:
-            print(self)
-            return
-        made = self._repr_mimebundle_()
-        display(made[0] if isinstance(made, tuple) else made, raw=True)
-        self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+        self._copy = show_or_print(self, str(self))
         self._write_copy()
 
     def _coming(self) -> bool:
@@ -188,5 +224,8 @@ class Compare(CompareWindow):
         copy.update(drawn, raw=True, metadata={KEY: records})
 
 
-def _words(fields: Mapping[str, Any]) -> str:
-    return " · ".join(setting(name, value) for name, value in as_json(fields).items())
+def _told(lane: Lane) -> dict[str, Any]:
+    """A lane as the page is told of it."""
+    words = [setting(name, value) for name, value in as_json(lane.fields).items()]
+    settings = " · ".join([*words, *([f"at {lane.server}"] if lane.server else [])])
+    return {"letter": lane.letter, "name": lane.name, "settings": settings, **draft_of(lane)}

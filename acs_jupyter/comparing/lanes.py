@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from string import ascii_uppercase
 from typing import Any
@@ -23,12 +23,16 @@ MOST_IN_A_GRID = 16
 
 @dataclass(frozen=True)
 class Lane:
-    """``prompt`` is its own, or ``None`` for the shared one; ``fields`` are the request's."""
+    """``prompt`` is its own, or ``None`` for the shared one; ``fields`` are the request's; ``named``: somebody gave it
+    its name; ``client``: what speaks to its own server, ``server`` its address."""
 
     letter: str
     name: str
     prompt: str | None
     fields: dict[str, Any]
+    named: bool = False
+    client: Any = field(default=None, compare=False)
+    server: str | None = None
 
 
 def grid(
@@ -66,11 +70,41 @@ def read_lanes(given: Sequence[str | Mapping[str, Any]], most: int) -> list[Lane
         tables.append({"model": lane} if isinstance(lane, str) else dict(lane))
     named = [table.pop("name", None) for table in tables]
     own = [table.pop("prompt", None) for table in tables]
+    clients = [table.pop("client", None) for table in tables]
+    words = different(tables, own)
     return [
-        Lane(letter, str(name or words), None if prompt is None else checked(prompt), table)
-        for letter, name, words, prompt, table in zip(
-            ascii_uppercase, named, different(tables, own), own, tables, strict=False
+        Lane(
+            letter, str(name or told), None if prompt is None else checked(prompt), table, bool(name), client,
+            server_of(client),
         )
+        for letter, name, told, prompt, table, client in zip(
+            ascii_uppercase, named, words, own, tables, clients, strict=False
+        )
+    ]  # fmt: skip
+
+
+def server_of(client: Any) -> str | None:
+    """The address that a client speaks to; ``None`` without one."""
+    if client is None:
+        return None
+    base = getattr(client, "base_url", None)
+    if not isinstance(base, str) or not hasattr(client, "same"):
+        raise InvalidRequest("client must be a Client or an AsyncClient.")
+    return base
+
+
+def with_clients(lanes: Sequence[Lane], clients: Mapping[str, Any]) -> list[Lane]:
+    """The lanes, each with the client that stands under its letter."""
+    unknown = sorted(set(clients) - {lane.letter for lane in lanes})
+    if unknown:
+        raise InvalidRequest(
+            f"clients has {unknown[0]!r}; the lanes are {', '.join(one.letter for one in lanes)}."
+        )
+    return [
+        replace(lane, client=clients[lane.letter], server=server_of(clients[lane.letter]))
+        if lane.letter in clients
+        else lane
+        for lane in lanes
     ]
 
 

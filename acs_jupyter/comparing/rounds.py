@@ -3,7 +3,7 @@
 Owns the lanes, which run belongs to which, and what stands in the log of a lane that could not be sent. It must not
 know servers, windows or notebooks: it is given what makes a request of fields and what sends one.
 
-Which lane a run belongs to is a mark in the session (``meta`` of the whole tree), so that it is saved with it: a
+Which lane a run belongs to is a mark in the session (``marks.py``), so that it is saved with it: a
 *round* is a press of *Run*, of one lane or of all, and what a round shows is the last run of each lane up to it.
 """
 
@@ -19,34 +19,35 @@ from typing import TYPE_CHECKING, Any
 from ..completion import Completion
 from ..errors import AcsError, InvalidRequest
 from ..exchange import new_run
-from ..log.arrangement import WHOLE
-from ..log.events import Change, Failed, NodeOpened, Revised, RunClosed, RunOpened, node_of
-from .lanes import MOST_LANES, Lane, as_json, checked, read_lanes
+from ..log.events import Failed, NodeOpened, RunClosed, RunOpened, node_of
+from .editing import edited
+from .lanes import MOST_LANES, Lane, as_json, checked, read_lanes, with_clients
+from .marks import Place, marked, marking, places
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..log.intents import LaneDraft
     from ..log.session import Session
     from ..pump import Handle
     from ..wire import CompletionRequest
 
-KEY = "compare"
-"""The mark under ``meta`` that holds the lanes and whose run is whose."""
 COLUMNS = [
     "lane", "name", "round", "choice", "prompt", "text", "outcome", "finish_reason", "logprob", "tokens", "shared",
     "prompt_tokens", "completion_tokens", "model", "temperature", "error", "run",
 ]  # fmt: skip
 
-Asked = Callable[[str, dict[str, Any]], "CompletionRequest"]
-Start = Callable[["CompletionRequest", "Session"], "Handle"]
+Asked = Callable[[Any, str, dict[str, Any]], "CompletionRequest"]
+"""A request of a prompt and fields, at the server of a lane's client (``None``: the shared one)."""
+Start = Callable[[Any, "CompletionRequest", "Session"], "Handle"]
+"""Sends it there."""
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """What one press sends down one lane."""
+    """What one press sends down one lane, which is another one when somebody has edited it since."""
 
-    place: int
-    round: int
+    place: Place
     prompt: str
     fields: dict[str, Any]
 
@@ -55,8 +56,9 @@ class Comparison:
     """Lanes over a session. Every method returns at once, but :meth:`wait`; runs go on in the background.
 
     ``lanes``: for each a model's name, or a mapping of request fields, with ``prompt`` for a prompt of its own and
-    ``name``; ``shared``: fields of all lanes. Raises :class:`InvalidRequest` when that cannot be read; a field that no
-    server would take is told in its lane, when it is run. ``changed`` is called after each end of a run.
+    ``name``; ``shared``: fields of all lanes; ``clients``: by letter, for lanes with servers of their own. Raises
+    :class:`InvalidRequest` when that cannot be read; a field that no server would take is told in its lane, when it is
+    run. ``changed`` is called after each end of a run.
     """
 
     def __init__(
@@ -68,16 +70,18 @@ class Comparison:
         asked: Asked,
         start: Start,
         shared: Mapping[str, Any] | None = None,
+        clients: Mapping[str, Any] | None = None,
         most: int = MOST_LANES,
     ) -> None:
         self.session, self.prompt = session, checked(prompt)
         self.shared = dict(shared or {})
-        held = marked(session)
+        held = "lanes" in marked(session)
         if held and lanes:
             raise InvalidRequest(
                 "This session has lanes of its own: give no others, or begin with another session."
             )
-        self.lanes = restored(session, held) if held else read_lanes(lanes, most)
+        found = restored(session) if held else read_lanes(lanes, most)
+        self.lanes = with_clients(found, clients or {})
         self.changed: Callable[[], None] = lambda: None
         self._asked, self._start = asked, start
         self._handles: dict[int, Handle] = {}
@@ -87,7 +91,7 @@ class Comparison:
     @property
     def round(self) -> int:
         """How often something was run."""
-        return max((number for _, number in self._runs.values()), default=0)
+        return max((place.round for place in self._runs.values()), default=0)
 
     @property
     def running(self) -> list[int]:
@@ -102,9 +106,9 @@ class Comparison:
     def latest(self, round: int | None = None) -> list[str | None]:  # noqa: A002  # the word of the house
         """The run that each lane shows, of now or after an earlier round."""
         found: list[str | None] = [None] * len(self.lanes)
-        for run, (lane, number) in self._runs.items():
-            if number <= (self.round if round is None else round) and lane < len(found):
-                found[lane] = run
+        for run, place in self._runs.items():
+            if place.round <= (self.round if round is None else round) and place.lane < len(found):
+                found[place.lane] = run
         return found
 
     def completion(self, lane: int | str, round: int | None = None) -> Completion | None:  # noqa: A002
@@ -131,6 +135,10 @@ class Comparison:
         number = self.round + 1
         for place in chosen:
             self._send(place, number)
+
+    def edit(self, drafts: Sequence[LaneDraft], lane: int | str | None = None) -> None:
+        """Take the settings of one lane, or of all, from their forms; what runs goes on as it was sent."""
+        self.lanes = edited(self.lanes, drafts, None if lane is None else self.place(lane))
 
     def stop(self, lane: int | str | None = None) -> None:
         """End one lane, or all, and keep what came."""
@@ -162,7 +170,7 @@ class Comparison:
     def frame(self, *, every: bool = False) -> pd.DataFrame:
         """One row a choice of the last run of each lane; with ``every``, of all runs.
 
-        ``lane`` (letter), ``name``, ``round``, ``choice`` (from 0), ``prompt``, ``text``, ``outcome``,
+        ``lane`` (letter), ``name`` (of then), ``round``, ``choice`` (from 0), ``prompt``, ``text``, ``outcome``,
         ``finish_reason``, ``logprob`` (nats, summed) and ``tokens`` of this choice where its tokens are known,
         ``shared`` (characters that its text begins with like that of the first lane's choice of this number in the
         same round), ``prompt_tokens`` and ``completion_tokens`` (of the whole run, as billed), ``model``,
@@ -171,7 +179,7 @@ class Comparison:
         import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
 
         runs = self._runs if every else {run: self._runs[run] for run in self.latest() if run is not None}
-        rows = [row for run, (lane, number) in runs.items() for row in self._rows(run, lane, number)]
+        rows = [row for run, place in runs.items() for row in self._rows(run, place)]
         frame = pd.DataFrame(rows, columns=COLUMNS)
         return frame.astype(
             {"tokens": "Int64", "shared": "Int64", "prompt_tokens": "Int64", "completion_tokens": "Int64"}
@@ -180,15 +188,22 @@ class Comparison:
     # -- one lane ---------------------------------------------------------------------------------
 
     @property
-    def _runs(self) -> dict[str, tuple[int, int]]:
-        return {run: (lane, number) for run, (lane, number) in marked(self.session).get("runs", {}).items()}
+    def _runs(self) -> dict[str, Place]:
+        return places(self.session)
 
     def _send(self, place: int, number: int) -> None:
         lane = self.lanes[place]
         prompt = self.prompt if lane.prompt is None else lane.prompt
-        sent = _Sent(place, number, prompt, {**self.shared, **lane.fields})
+        own = getattr(lane.client, "model", None)
+        fields = {**({"model": own} if own else {}), **self.shared, **lane.fields}
+        sent = _Sent(Place(place, number, lane.name), prompt, fields)
         try:
-            handle = self._start(self._asked(prompt, sent.fields), self.session)
+            if lane.client is None and lane.server is not None:
+                raise InvalidRequest(
+                    f"Lane {lane.letter} was at {lane.server}: give Compare a client for it, "
+                    f"clients={{'{lane.letter}': Client(...)}}."
+                )
+            handle = self._start(lane.client, self._asked(lane.client, prompt, fields), self.session)
         except AcsError as error:
             self._refused(new_run(), sent, error)
             self.changed()
@@ -204,8 +219,8 @@ class Comparison:
             error = failure if isinstance(failure, AcsError) else InvalidRequest("The run was not begun.")
             self._refused(handle.run, sent, error)
         with self._turn:
-            if self._handles.get(sent.place) is handle:
-                del self._handles[sent.place]
+            if self._handles.get(sent.place.lane) is handle:
+                del self._handles[sent.place.lane]
             self._turn.notify_all()
         self.changed()
 
@@ -223,27 +238,23 @@ class Comparison:
 
     def _mark(self, run: str, sent: _Sent) -> None:
         with self._marking:
-            meta = dict(self.session.arrangement.mark(WHOLE, "meta", {}))
-            lanes = [
-                {"name": one.name, "own": one.prompt is not None, "fields": as_json(one.fields)}
-                for one in self.lanes
-            ]
-            runs = {**{key: list(of) for key, of in self._runs.items()}, run: [sent.place, sent.round]}
-            meta[KEY] = {"lanes": lanes, "shared": as_json(self.shared), "runs": runs}
-            self.session.apply([Revised("compare", "view", changes=(Change(WHOLE, "meta", meta),))])
+            runs = {**{key: list(of) for key, of in self._runs.items()}, run: list(sent.place)}
+            held = {
+                "lanes": [_kept(one) for one in self.lanes], "shared": as_json(self.shared), "runs": runs,
+            }  # fmt: skip
+            self.session.apply([marking(self.session, held)])
 
-    def _rows(self, run: str, lane: int, number: int) -> list[list[Any]]:
+    def _rows(self, run: str, place: Place) -> list[list[Any]]:
         if run not in self.session.runs:
             return []
         one = Completion(self.session, run)
-        first = self.completion(0, number)
+        first = self.completion(0, place.round)
         others = [] if first is None else first.texts
         usage, error = one.usage, one.error
         told = None if error is None else f"{error['code']}: {error['message']}"
-        here = self.lanes[lane]
         return [
             [
-                here.letter, here.name, number, choice.index, one.prompt, choice.text, one.outcome,
+                place.letter, place.name, place.round, choice.index, one.prompt, choice.text, one.outcome,
                 choice.finish_reason, choice.logprob, len(choice.tokens) or None,
                 shared_start(choice.text, others[choice.index]) if choice.index < len(others) else None,
                 usage.prompt_tokens, usage.completion_tokens, one.model, one.request.get("temperature"), told, run,
@@ -252,29 +263,35 @@ class Comparison:
         ]  # fmt: skip
 
 
-def marked(session: Session) -> dict[str, Any]:
-    """What a session says of a comparison, ``{}`` when it holds none."""
-    found = session.arrangement.mark(WHOLE, "meta", {}).get(KEY)
-    return found if isinstance(found, dict) else {}
+def _kept(lane: Lane) -> dict[str, Any]:
+    """A lane as the mark holds it: all but its prompt, which stands in its runs, and its client."""
+    kept = {
+        "name": lane.name, "named": lane.named, "own": lane.prompt is not None, "fields": as_json(lane.fields)
+    }  # fmt: skip
+    return kept if lane.server is None else {**kept, "server": lane.server}
 
 
-def restored(session: Session, held: dict[str, Any]) -> list[Lane]:
-    """The lanes of a saved session; prompts stand in its runs."""
+def restored(session: Session) -> list[Lane]:
+    """The lanes of a saved session; prompts stand in its runs, and clients in no file."""
+    held = marked(session)
     prompts: dict[int, Any] = {}
-    for run, (lane, _) in held.get("runs", {}).items():
+    for run, place in places(session).items():
         if run in session.runs:
-            prompts[lane] = session.runs[run].request.get("prompt")
+            prompts[place.lane] = session.runs[run].request.get("prompt")
     return [
-        Lane(letter, lane["name"], prompts.get(place, "") if lane.get("own") else None, dict(lane["fields"]))
+        Lane(
+            letter, lane["name"], prompts.get(place, "") if lane.get("own") else None, dict(lane["fields"]),
+            lane.get("named", True), server=lane.get("server"),
+        )
         for place, (letter, lane) in enumerate(zip(ascii_uppercase, held["lanes"], strict=False))
-    ]
+    ]  # fmt: skip
 
 
 def shared_prompt(session: Session, lanes: Sequence[Lane]) -> str:
     """The prompt that the lanes of a saved session shared last."""
     found = ""
-    for run, (lane, _) in marked(session).get("runs", {}).items():
-        if run in session.runs and lanes[lane].prompt is None:
+    for run, place in places(session).items():
+        if run in session.runs and lanes[place.lane].prompt is None:
             found = session.runs[run].request.get("prompt", "")
     return found
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..notebook.display import show_copy
 from ..widgets.job_table import plain_text, static_html
+from ..widgets.showing import show
 from .entry import Shown
 
 if TYPE_CHECKING:
@@ -53,15 +54,7 @@ def window_on(watch: Watch, job: str | None = None) -> JobWindow:
 
 def show_window(watch: Watch, window: JobWindow) -> None:
     """Show a window and, below it, the copy that is read where no kernel is; both follow the jobs."""
-    from IPython.display import display  # noqa: PLC0415  # only in a notebook
-
-    shown = (
-        window._repr_mimebundle_()
-    )  # not the window itself, which may display itself by this very function
-    data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-    display(data, raw=True, metadata=metadata)
-    copy = display(_copy_of(_rows(watch, window.job)), raw=True, display_id=True)
-    _Copy(watch, window.job, copy)
+    _Copy(watch, window.job, show(window, _copy_of(_rows(watch, window.job))))
 
 
 class _Copy:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..comparing.marks import mark_of_one
 from ..completion import Completion
 from ..log import events as ev
 from ..log.branching import descendants, root_of
@@ -54,6 +55,9 @@ def pack_run(session: Session, run: str) -> dict[str, Any]:
             entries.append([at, {**bare, "count": len(event.tokens)}])
         else:
             entries.append([at, msgspec.to_builtins(event)])
+    lane = mark_of_one(session, run)
+    if lane is not None:
+        entries.append([session.runs[run].opened_at, msgspec.to_builtins(lane)])
     strings, columns = pack_rows(rows)
     head = json.dumps({"entries": entries, "strings": strings}, ensure_ascii=False, separators=(",", ":"))
     raw = head.encode()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..widgets.budget import BudgetWindow
+from ..widgets.showing import show_or_print
 from . import ledger, of_environment, report
 from . import words as budget_words
 
@@ -28,16 +29,7 @@ class BudgetMeter(BudgetWindow):
         super().__init__(looker(client))
 
     def _ipython_display_(self) -> None:
-        from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only where something is shown
-        from IPython.display import display  # noqa: PLC0415
-
-        if getattr(get_ipython(), "kernel", None) is None:
-            print(self.line)
-            return
-        bundle = self._repr_mimebundle_()
-        data = dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
-        display({**data, "text/plain": ""}, raw=True)
-        self.copy = display(self.plain(), raw=True, display_id=True)
+        self.copy = show_or_print(self, self.line, self.plain())
 
 
 def looker(client: Connection | None) -> Callable[[], dict[str, Any]]:

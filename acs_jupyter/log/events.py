@@ -272,7 +272,8 @@ def merged(batch: list[AnyEvent]) -> list[AnyEvent]:
         elif kind is Spent:
             spent[event.run] = event  # type: ignore[union-attr,assignment]
         else:
-            _flush(arrivals, spent, out)
+            if arrivals or spent:
+                _flush(arrivals, spent, out)
             out.append(event)
     _flush(arrivals, spent, out)
     return out

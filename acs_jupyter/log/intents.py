@@ -117,11 +117,20 @@ class Find(Intent, frozen=True):
     token: Annotated[str, Meta(min_length=1)]
 
 
+class LaneDraft(Struct, frozen=True, forbid_unknown_fields=True):
+    """A lane's form: its own fields as text, and its own prompt, ``None`` for the shared one."""
+
+    fields: dict[str, str] = {}
+    prompt: str | None = None
+
+
 class RunLanes(Intent, frozen=True):
-    """Send one lane of a comparison, or all of them; ``prompt`` is what the lanes without their own share."""
+    """Send one lane of a comparison, or all of them; ``prompt`` is what the lanes without their own share, ``drafts``
+    what stands in the lanes' forms (``None``: as they were told last)."""
 
     prompt: str
     lane: Position | None = None
+    drafts: list[LaneDraft] | None = None
 
 
 class Grow(Intent, frozen=True):

@@ -44,6 +44,7 @@ from ..notebook.root import CELL_DEFAULTS
 from ..notebook.workbench import this_kernel_s
 from ..pump import Pump
 from ..widgets.loom import LoomWindow
+from ..widgets.showing import in_kernel, show
 from .copies import Copies
 from .growing import continuation, with_step
 
@@ -56,17 +57,11 @@ _USUAL = {"max_tokens": CELL_DEFAULTS["max_tokens"], "logprobs": CELL_DEFAULTS["
 
 def shown(loom: Loom, keys: dict[str, str], height: int) -> None:
     """Show a window on a loom, or, where there are no windows, what it is in one line."""
-    from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only in a notebook
-
-    if getattr(get_ipython(), "kernel", None) is None:
+    if not in_kernel():
         print(repr(loom))
         return
-    from IPython.display import display  # noqa: PLC0415  # only in a notebook
-
     desk = desk_of(loom)
-    bundle = desk.window(keys, height)._repr_mimebundle_()
-    display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
-    desk.copies.add(display({"text/plain": ""}, raw=True, display_id=True))
+    desk.copies.add(show(desk.window(keys, height)))
 
 
 def desk_of(loom: Loom) -> LoomDesk:

@@ -24,6 +24,7 @@ from .options import CellOptions
 
 if TYPE_CHECKING:
     from ..completion import Completion
+    from ..connection import Connection
     from ..ledger.meter import KeyMeter
     from ..pump import Handle, Pump
     from .continuing import Place
@@ -51,11 +52,15 @@ class View(Protocol):
         """The run has ended, in whatever way: write what stays."""
 
 
+def _no_view() -> View:
+    raise NotImplementedError("what sends here has a view of its own")
+
+
 @dataclass
 class Notebook:
-    """One kernel's work. ``make_view`` gives a fresh view for each run."""
+    """One kernel's work. ``make_view`` gives a fresh view for each run of a cell."""
 
-    make_view: Callable[[], View]
+    make_view: Callable[[], View] = _no_view
     defaults: dict[str, Any] = field(default_factory=lambda: dict(CELL_DEFAULTS))
     point_out: Callable[[str], None] = print
     show_notes: bool = True
@@ -70,6 +75,17 @@ class Notebook:
     _environment: dict[str, str | None] = field(default_factory=dict, repr=False)
     _models: list[Model] | None = field(default=None, repr=False)
     _local: LocalServer | None = field(default=None, repr=False)
+
+    @classmethod
+    def at(cls, client: Connection) -> Notebook:
+        """One for the server of a client, as it: with its key, its budget and its patience."""
+        from ..client import AsyncClient  # noqa: PLC0415  # httpx loads with the first request
+        from ..pump import Pump  # noqa: PLC0415
+
+        own = client.same(AsyncClient)
+        made = cls(base_url=own.base_url, api_key=own._secret)
+        made._pump, made._connected_to = Pump(own), made._where()
+        return made
 
     def run(
         self,

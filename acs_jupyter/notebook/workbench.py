@@ -17,6 +17,7 @@ from ..ledger import place as where
 from ..log.branching import root_of
 from ..log.intents import AnyIntent, Cancel, Continue, Export, Keep, Run
 from ..log.session import Session
+from ..widgets.showing import show
 from ..widgets.workbench import Bench
 from .continuing import Place
 from .form import field_of, fields, read, written
@@ -62,11 +63,7 @@ class Workbench(Bench):
         )
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display  # noqa: PLC0415  # only in a notebook
-
-        bundle = self._repr_mimebundle_()
-        display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
-        self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+        self._copy = show(self)
         self._write_copy()
 
     def close(self) -> None:
@@ -146,8 +143,4 @@ def this_kernel_s() -> Notebook:
     shell = get_ipython()
     magics = None if shell is None else shell.magics_manager.registry.get("AcsMagics")
     notebook = getattr(magics, "notebook", None)
-    return notebook if isinstance(notebook, Notebook) else Notebook(make_view=_no_view)
-
-
-def _no_view() -> Any:
-    raise NotImplementedError("a workbench is its own view")
+    return notebook if isinstance(notebook, Notebook) else Notebook()

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidRequest
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from .values import Score
 
+LONG, RUN = 2_000, 4
+"""Words above which two texts are long, and words of a run by which those are laid side by side."""
 _WORDS = re.compile(rb"\s*[^\s]+|\s+")
 COLUMNS = ["start", "other_start", "text", "bytes", "surprisal", "other", "difference", "per_byte"]
 
@@ -154,7 +157,42 @@ def _common(left: bytes, right: bytes) -> list[tuple[int, int, int]]:
     """Stretches of the same bytes in both, in order: start in each, and length."""
     if left == right:
         return [(0, 0, len(left))] if left else []
-    words = [_WORDS.findall(data) for data in (left, right)]
-    places = [[0, *accumulate(map(len, listed))] for listed in words]
-    blocks = SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks()
-    return [(places[0][a], places[1][b], places[0][a + size] - places[0][a]) for a, b, size in blocks if size]
+    mine, theirs = _WORDS.findall(left), _WORDS.findall(right)
+    here, there = ([0, *accumulate(map(len, listed))] for listed in (mine, theirs))
+    return [(here[a], there[b], here[a + size] - here[a]) for a, b, size in _blocks(mine, theirs)]
+
+
+def _blocks(mine: list[bytes], theirs: list[bytes]) -> list[tuple[int, int, int]]:
+    """Common runs of words: start in each, and length. Beginning and end that are alike are taken off first. Long texts
+    are laid side by side by runs of words, which are rare where words are not; what lies between them by words."""
+    most = min(len(mine), len(theirs))
+    front = next((i for i in range(most) if mine[i] != theirs[i]), most)
+    most -= front
+    back = next((i for i in range(most) if mine[-1 - i] != theirs[-1 - i]), most)
+    ends = (len(mine) - back, len(theirs) - back)
+    left, right = mine[front : ends[0]], theirs[front : ends[1]]
+    long = max(len(left), len(right)) > LONG
+    inner = _laid(left, right) if long else _matched(left, right)
+    found = [(0, 0, front), *((a + front, b + front, size) for a, b, size in inner), (*ends, back)]
+    return [block for block in found if block[2]]
+
+
+def _matched(left: Sequence[Any], right: Sequence[Any]) -> list[tuple[int, int, int]]:
+    return list(SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()[:-1])
+
+
+def _laid(left: list[bytes], right: list[bytes]) -> list[tuple[int, int, int]]:
+    runs = [list(zip(*(words[i:] for i in range(RUN)), strict=False)) for words in (left, right)]
+    found: list[tuple[int, int, int]] = []
+    here = there = 0
+    for i, j, count in [*_matched(*runs), (len(left), len(right), 1 - RUN)]:
+        over = max(0, here - i, there - j)  # runs next to each other share words
+        a, b, size = i + over, j + over, count + RUN - 1 - over
+        if size < 0:
+            continue
+        if (a - here) * (b - there) <= LONG * LONG:
+            between = _matched(left[here:a], right[there:b])
+            found += [(x + here, y + there, words) for x, y, words in between]
+        found.append((a, b, size))
+        here, there = a + size, b + size
+    return found

@@ -9,7 +9,7 @@ time of reading them from the network.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 MARGIN = 40
 """Bytes that must lie before and behind every place that is read."""
 
-_ONE, _SEVEN = np.uint64(1), np.uint64(7)
-_LOW = np.uint64(0x0101010101010101)
+_ONE, _THREE, _SEVEN = np.uint64(1), np.uint64(3), np.uint64(7)
 _HIGH = np.uint64(0x8080808080808080)
 _NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _ZEROS = np.uint64(0x3030303030303030)
@@ -43,51 +42,44 @@ class Text:
         return self._words[places]
 
     def places(self, character: str) -> Places:
-        """Where an ASCII character may stand, in order: of three within eight bytes the last may be left out.
-
-        A place just behind it can be among them too.
-        """
-        wanted = np.uint64(int.from_bytes(character.encode() * 8, "little"))
-        aligned = np.frombuffer(self.data, "<u8", len(self.data) // 8)
-        marks = _marked(aligned, wanted)
-        words = np.flatnonzero(marks)
-        marks = marks[words]
-        first = words * 8 + _index(marks)
-        marks &= marks - _ONE
-        again = np.flatnonzero(marks)
-        if not again.size:
-            return first
-        return np.sort(np.concatenate([first, words[again] * 8 + _index(marks[again])]))
+        """Where an ASCII character stands, in order."""
+        return np.flatnonzero(self.bytes == ord(character))
 
     def numbers(self, places: Places) -> NDArray[np.float64]:
         """The JSON number at each place: exact to 1e-16 of the digits behind the point, any form."""
-        start = places + (self.bytes[places] == ord("-"))
-        point = start + _index(_not_digits(self.words(start)))
-        values = self.integers(point).astype(np.float64)
-        first, full, ends = _leading(self.words(point + 1))
-        values += first * 1e-8
-        ends = point + 1 + ends
-        long = np.flatnonzero(full)
-        if long.size:
-            second, full, more = _leading(self.words(point[long] + 9))
-            values[long] += second * 1e-16
-            ends[long] = point[long] + 9 + more
-            longest = long[full]
-            ends[longest] = point[longest] + 17 + _leading(self.words(point[longest] + 17))[2]
-        values[places != start] *= -1
-        last = self.bytes[ends]
-        unended = (last != ord(",")) & (last != ord("}"))  # an exponent follows, or more digits
-        pointless = self.bytes[point] != ord(".")
-        tiny = np.abs(values) < 1e-4  # its digits lie too far behind the point
-        for row in np.flatnonzero(unended | pointless | tiny).tolist():
+        negative = self.bytes[places] == ord("-")
+        start = places + negative
+        words = self.words(start)
+        below = _below(_not_digits(words))
+        count = _bytes_of(below)
+        point = start + count
+        words &= below
+        words <<= _SHIFTS[count]
+        values = _eight(words).astype(np.float64)
+        first, ends = _leading(self.words(point + 1))
+        second, more = _leading(self.words(point + 9))
+        full = ends == 8
+        first *= 1e-8
+        second *= full
+        second *= 1e-16
+        values += first
+        values += second
+        np.negative(values, out=values, where=negative)
+        more *= full
+        last = self.bytes[point + 1 + ends + more]
+        odd = (last != ord(",")) & (last != ord("}"))  # an exponent follows, or more digits
+        odd |= self.bytes[point] != ord(".")
+        odd |= np.abs(values) < 1e-4  # its digits lie too far behind the point
+        for row in np.flatnonzero(odd).tolist():
             values[row] = _slowly(self.data, int(places[row]))
         return values
 
-    def integers(self, ends: Places) -> NDArray[np.int64]:
-        """The digits that end before each place, at most eight, as a number."""
+    def integers(self, ends: Places) -> tuple[Places, NDArray[Any]]:
+        """The digits that end before each place, at most eight, as a number, and how many they are."""
         words = self.words(ends - 8).byteswap()
-        kept = words & _below(_not_digits(words))
-        return _eight(kept.byteswap()).astype(np.int64)
+        below = _below(_not_digits(words))
+        words &= below
+        return _eight(words.byteswap()).astype(np.int64), _bytes_of(below)
 
 
 def _slowly(data: bytes, place: int) -> float:
@@ -95,13 +87,14 @@ def _slowly(data: bytes, place: int) -> float:
     return float(data[place:end])
 
 
-def _leading(words: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_], Places]:
-    """The digits a word begins with, as the first of eight places; whether all eight are digits; how many are."""
-    stops = _not_digits(words)
-    values = _eight(words & _below(stops)).astype(np.float64)
-    full = stops == 0
-    return values, full, np.where(full, 8, _index(stops))
+def _leading(words: Words) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """The digits a word begins with, as the first of eight places; and how many they are."""
+    below = _below(_not_digits(words))
+    return _eight(words & below).astype(np.float64), _bytes_of(below)
 
+
+_SHIFTS = np.array([8 * (8 - count) for count in range(9)], np.uint64)
+"""Bits by which so many digits are moved to the end of a word."""
 
 # Arithmetic is done in place where a value is the function's own: whole arrays are made and dropped otherwise.
 
@@ -132,36 +125,24 @@ def _not_digits(words: Words) -> Words:
     return marks
 
 
-def _marked(words: Words, wanted: np.uint64) -> Words:
-    """The high bit of each byte that equals the wanted one; bytes behind the first such may be marked in error."""
-    crossed: Words = words ^ wanted
-    marks = crossed - _LOW
-    np.invert(crossed, out=crossed)
-    marks &= crossed
-    marks &= _HIGH
-    return marks
-
-
-def _lowest(marks: Words) -> Words:
-    """The lowest mark of each word, as bit 0 of its byte."""
+def _below(marks: Words) -> Words:
+    """All bits of the bytes below the lowest mark; all bits when there is none."""
     lowest = np.negative(marks)
     lowest &= marks
     lowest >>= _SEVEN
+    lowest -= _ONE
     return lowest
 
 
-def _below(marks: Words) -> Words:
-    """All bits of the bytes below the lowest mark; all bits when there is none."""
-    bits = _lowest(marks)
-    bits -= _ONE
-    return bits
-
-
-def _index(marks: Words) -> Places:
-    """The byte of the lowest mark, 0 to 7; 7 when there is none."""
-    places = _lowest(marks).astype(np.float64).view(np.int64)
-    places >>= 52  # the exponent
-    places -= 1023
+def _bytes_of(below: Words) -> NDArray[Any]:
+    """How many bytes such bits fill, 0 to 8."""
+    if hasattr(np, "bitwise_count"):
+        filled: NDArray[Any] = np.bitwise_count(below)
+        filled >>= 3
+        return filled
+    places = (below >> _THREE).astype(np.float64).view(np.int64)  # numpy 1: the exponent tells
+    places >>= 52
+    places -= 1023 - 4
     places >>= 3
-    places[places < 0] = 7
+    places[below == 0] = 0
     return places

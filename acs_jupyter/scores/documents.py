@@ -282,7 +282,7 @@ def _sums(entry: Entry) -> Sums | None:
         return None
     told = [entries[0] for entries in positions or () if entries]
     joined = "".join([one[1] for one in told])
-    if not entry.prompt.endswith(joined):
+    if len(told) < len(positions or ()) - 1 or not entry.prompt.endswith(joined):
         return None
     logprobs = [-math.inf if one[2] <= MINUS_INFINITY else one[2] for one in told]
     return Sums(len(told), len(joined.encode("utf-8", "surrogatepass")), math.fsum(logprobs))

@@ -5,16 +5,21 @@ Owns where the scores come from and the request for a whole distribution. It mus
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..completion import Completion
 from ..errors import InvalidRequest
 from ..widgets.inspector import InspectorWindow
+from ..widgets.showing import show_or_print
 from .inspected import Inspected, of_completion, of_score
-from .scoring import client_of, distributions, limits_of, score
+from .scoring import client_of, limits_of, score
 from .values import Score
+from .whole import distributions
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..client import Client
     from .distribution import Distribution
 
@@ -49,6 +54,14 @@ class Inspector(InspectorWindow):
     def score(self) -> Score:
         """The text with its tokens."""
         return self._inspected.score
+
+    def to_frame(self) -> pd.DataFrame:
+        """The columns of :meth:`Score.to_frame`, and ``entropy`` (bits) where the whole distribution is known, else
+        ``nan``. *Copy as table* in the window takes the same along, without the entropies."""
+        frame = self.score.to_frame()
+        known = self._inspected.known
+        frame["entropy"] = [known[i].entropy if i in known else math.nan for i in range(len(frame))]
+        return frame
 
     def distribution(self, position: int) -> Distribution:
         """The whole distribution of the token at a position, the one the text has there included.
@@ -85,16 +98,7 @@ class Inspector(InspectorWindow):
             inspected.learn(position, distributions(inspected.prefix(position), client=used, **asked))
 
     def _ipython_display_(self) -> None:
-        from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only where something is shown
-        from IPython.display import display  # noqa: PLC0415
-
-        if getattr(get_ipython(), "kernel", None) is None:
-            print(self.line)
-            return
-        bundle = self._repr_mimebundle_()
-        data = dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
-        display({**data, "text/plain": ""}, raw=True)
-        display(self.plain(), raw=True)
+        show_or_print(self, self.line, self.plain())
 
 
 def _id_of(client: Client, served: str) -> str | None:

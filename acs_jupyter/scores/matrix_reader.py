@@ -19,6 +19,7 @@ import numpy as np
 
 from ..wire import PromptLogprob
 from .digits import MARGIN, Text
+from .room import cut, roomy, with_room
 from .vocabulary import Vocabulary, VocabularyMaker
 
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
 
 MINUS_INFINITY = -9999.0
 """vLLM writes this for a probability of zero."""
-PIECE = 393_216
+PIECE = 81_920
 """Bytes worked on at once: more need memory, fewer need time."""
 _FIELD = b'"prompt_logprobs":'
 _USUAL = re.compile(rb'\[((?:null,)*)\{"\d+":\{"logprob":-?\d')
+_MARGIN = b" " * MARGIN
+_BEFORE = 6
+_SILENT = "The answer tells nothing of some position between others."
 _HEAD = 400
 """Bytes that show whether a list is in the usual form."""
 _WORD = int.from_bytes(b'{"logpro', "little")
@@ -62,16 +66,27 @@ class MatrixReader:
     def __init__(self) -> None:
         self.matrices: list[Matrix] = []
         self._rest = b""
+        self._fresh: list[memoryview] = []
+        self._held = 0
         self._whole: list[bytes] | None = None
         self._list: _List | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Take some bytes; raises :class:`Unreadable`."""
+        view, passed = memoryview(data), []
+        while view:
+            room = max(PIECE // 2, PIECE - self._held)  # of an entry that is longer than a piece, more
+            passed.append(self._feed(view[:room]))
+            view = view[room:]
+        return b"".join(passed)
+
+    def _feed(self, data: memoryview) -> bytes:
         if self._whole is not None:
-            self._whole.append(data)
+            self._whole.append(bytes(data))
             return b""
-        self._rest += data
-        return self._work() if len(self._rest) >= PIECE else b""
+        self._fresh.append(data)
+        self._held += len(data)
+        return self._work() if self._held >= PIECE else b""
 
     def end(self) -> bytes:
         """The body is complete."""
@@ -84,6 +99,9 @@ class MatrixReader:
         return passed
 
     def _work(self, *, last: bool = False) -> bytes:
+        if self._list is None:
+            self._rest = b"".join((self._rest, *self._fresh))
+            self._fresh.clear()
         passed: list[bytes] = []
         while self._whole is None:
             if self._list is None:
@@ -92,12 +110,16 @@ class MatrixReader:
                 if not found:
                     break
             else:
-                used, over = self._list.feed(self._rest)
-                self._rest = self._rest[used:]
+                data = b"".join((_MARGIN, self._rest, *self._fresh, _MARGIN))  # all of it once
+                self._fresh.clear()
+                self._rest = b""
+                used, over = self._list.feed(data)
+                self._rest = data[used:-MARGIN]
                 if not over:
                     break
                 self.matrices.append(self._list.matrix())
                 self._list = None
+        self._held = len(self._rest)
         return b"".join(passed)
 
     def _seek(self, *, last: bool) -> tuple[bytes, bool]:
@@ -144,27 +166,28 @@ class _List:
         self._texts = VocabularyMaker()
 
     def feed(self, data: bytes) -> tuple[int, bool]:
-        """How many bytes are used up, and whether the list is over."""
-        text = Text(b"".join((_MARGIN, data, _MARGIN)))
+        """Where what is used up ends, and whether the list is over. There is a margin at both ends."""
+        text = Text(data)
         starts = text.places("{")
         starts = starts[(text.words(starts) == _WORD) & (text.bytes[starts - 2] == ord('"'))]
-        end = _end_of_list(data, starts - MARGIN)
+        end = _end_of_list(data, starts)
         if end is not None:
-            starts = starts[starts < end + MARGIN]
-        ids = text.integers(starts - 2)
-        edges = (
-            starts - 4 - _digits_of(ids)
-        )  # the byte before an entry: a comma, or the brace of its position
+            starts = starts[starts < end]
+        ids, digits = text.integers(starts - 2)
+        edges = starts - 4 - digits  # the byte before an entry: a comma, or the brace of its position
         opens = text.bytes[edges] == ord("{")
         if end is None:  # the last entry may go on in the next piece
             if len(starts) < 2:
-                return 0, False
-            used = int(edges[-1]) - MARGIN
+                return MARGIN, False
+            used = int(edges[-1])  # and what stands before a position's brace is looked at with it
             starts, ids, opens = starts[:-1], ids[:-1], opens[:-1]
         else:
             used = end
-        self._take(ids, text.numbers(starts + 11), opens, data[:used], edges - MARGIN)
-        return used, end is not None
+        heads = edges[: len(opens)][opens][self._row < 0 :]
+        if (text.bytes[heads - 2] != ord("}")).any():
+            raise Unreadable(_SILENT)
+        self._take(ids, text.numbers(starts + 11), opens, data, np.append(edges, used))
+        return used if end is not None else max(MARGIN, used - _BEFORE), end is not None
 
     def _take(
         self, ids: Places, values: NDArray[np.float64], opens: NDArray[np.bool_], data: bytes, edges: Places
@@ -175,7 +198,7 @@ class _List:
             self._fill(ids[: bounds[0]], values[: bounds[0]])
         if self._row < 0 or (self._row == 0 and bounds[0]):
             last = bounds[1] if self._row < 0 and len(bounds) > 1 else bounds[0]
-            self._read_texts(ids[:last], data[: int(edges[last])] if last < len(ids) else data)
+            self._read_texts(ids[:last], data, int(edges[last]))
         for begin, until in pairwise(bounds):
             self._open(int(ids[begin]))
             self._fill(ids[begin:until], values[begin:until])
@@ -183,17 +206,20 @@ class _List:
     def _open(self, own: int) -> None:
         self._row += 1
         self._ids.append(own)
-        if self._row >= len(self._rows):
-            self._rows = _resized(self._rows, (max(4, self._row + 1 + self._row // 8), self._rows.shape[1]))
+        if self._row == 1:  # how many follow is not known, how wide they are usually is
+            first, self._rows = self._rows, roomy(np.float32, self._rows.shape[1])
+            self._rows[0] = first[0]
+        self._rows = with_room(self._rows, self._row + 1)
+        self._rows[self._row] = np.nan
 
     def _fill(self, ids: Places, values: NDArray[np.float64]) -> None:
         widest = int(ids.max()) + 1
         if widest > self._rows.shape[1]:
-            self._rows = _resized(self._rows, (len(self._rows), widest))
+            self._rows = _wider(self._rows[: self._row + 1], widest)
         self._rows[self._row, ids] = values
 
-    def _read_texts(self, ids: Places, data: bytes) -> None:
-        found = _TEXT.findall(data)
+    def _read_texts(self, ids: Places, data: bytes, end: int) -> None:
+        found = _TEXT.findall(data, 0, end)
         if len(found) != len(ids):
             raise Unreadable("Some entries of the first position have no decoded_token.")
         escaped = [index for index, text in enumerate(found) if b"\\" in text]
@@ -204,11 +230,8 @@ class _List:
 
     def matrix(self) -> Matrix:
         """What was read."""
-        rows = _resized(self._rows, (self._row + 1, self._rows.shape[1]))
+        rows = cut(self._rows, self._row + 1)
         return Matrix(rows, self._ids, self._first, self._texts.made(rows.shape[1]))
-
-
-_MARGIN = b" " * MARGIN
 
 
 def _end_of_list(data: bytes, starts: Places) -> int | None:
@@ -230,28 +253,17 @@ def _is_object(data: bytes) -> bool:
     return True
 
 
-def _digits_of(numbers: Places) -> Places:
-    """How many decimal digits each number has."""
-    return np.searchsorted(_POWERS, numbers, side="right").astype(np.int64) + 1
-
-
-_POWERS = 10 ** np.arange(1, 9)
-
-
-def _resized(rows: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Rows in another shape. With an unchanged width the memory is extended where it lies."""
-    if shape[1] == rows.shape[1] and rows.base is None:
-        known = len(rows)
-        rows.resize(shape, refcheck=False)
-        rows[known:] = np.nan
-        return rows
-    made = np.full(shape, np.nan, np.float32)
-    made[: len(rows), : rows.shape[1]] = rows[: shape[0]]
+def _wider(rows: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    """Rows with room for more ids; what is not told is not known."""
+    made = np.full((len(rows), width), np.nan, np.float32)
+    made[:, : rows.shape[1]] = rows
     return made
 
 
 def _converted(positions: list[dict[int, PromptLogprob] | None]) -> Matrix:
     scored = [entries for entries in positions if entries]
+    if any(not entries for entries in positions[len(positions) - len(scored) :]):
+        raise Unreadable(_SILENT)
     width = max((max(entries) for entries in scored), default=-1) + 1
     rows = np.full((len(scored), width), np.nan, np.float32)
     texts = VocabularyMaker()

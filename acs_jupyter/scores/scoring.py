@@ -1,4 +1,4 @@
-"""Scoring texts: ``score``, ``logprob``, ``choose``, ``perplexity``, ``distributions``, and their async twins.
+"""Scoring texts: ``score``, ``logprob``, ``choose``, ``perplexity``, and their async twins.
 
 Owns the drivers and the public functions. It must not know what is sent or what an answer means:
 that is in ``steps.py``.
@@ -18,21 +18,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from ..client import AsyncClient, Client
-from ..completion import Completion
-from ..errors import AcsError, InvalidRequest, NoPromptLogprobs
-from ..log.session import Session
-from ..streams import result_of
-from .distribution import Distribution, Distributions
-from .matrix_reader import Matrix, MatrixReader
+from ..errors import AcsError, InvalidRequest
 from .seams import continuation_steps
 from .steps import BATCH, TOO_LONG, Fields, Result, Steps, check, score_steps
-from .values import NORMALISATIONS, Continuation, Score
+from .values import NORMALISATIONS, Continuation, Ranking, Score
 
 if TYPE_CHECKING:
     from ..wire import Capabilities
 
 T = TypeVar("T")
-_TAILS = ("\n", "\n\n", " the", ".")
 AT_ONCE = 8
 """Requests an asynchronous call has under way."""
 READERS = 4
@@ -82,11 +76,14 @@ def logprob(
 
 def choose(
     context: str, candidates: Iterable[str], *, by: str = "sum", client: Client | None = None, **options: Any
-) -> list[Continuation]:
-    """Candidates after a context, likeliest first.
+) -> Ranking:
+    """Candidates after a context, likeliest first: a list with ``to_frame()``.
 
-    ``by``: ``sum`` of logprobs, or its mean per ``token`` or per ``byte``; sums favour short candidates.
+    ``by``: ``sum`` of logprobs, or its mean per ``token`` or per ``byte``; sums favour short candidates. Options as for
+    :func:`logprob`.
     """
+    if isinstance(candidates, str) or not isinstance(candidates, Iterable):
+        raise InvalidRequest("candidates must be a list of texts.")
     if by not in NORMALISATIONS:
         raise InvalidRequest(f"by={by!r} must be one of {', '.join(NORMALISATIONS)}.")
     texts = list(candidates)
@@ -94,7 +91,7 @@ def choose(
         raise InvalidRequest("There are no candidates to choose from.")
     with client_of(client) as used:
         steps = continuation_steps([(context, text) for text in texts], **with_limit(options, used))
-        return sorted(run_steps(steps, used), key=NORMALISATIONS[by], reverse=True)
+        return Ranking(run_steps(steps, used), by)
 
 
 def perplexity(
@@ -138,83 +135,11 @@ def perplexity(
     )
 
 
-def distributions(
-    prompt: str | list[int], *, client: Client | None = None, model: str | None = None, **fields: Any
-) -> Distributions:
-    """The model's whole distribution at every scored position of a text, read while it arrives.
-
-    Costs the prompt's tokens and one. For each position and token of the vocabulary the answer takes about 70 bytes on
-    the wire and 4 here. Raises :class:`InvalidRequest` when the model's own cap (``full_vocab_max_prompt_tokens``) is
-    known and the prompt, as ids, is longer.
-    """
-    with client_of(client) as used:
-        request = used.request(prompt, **_full(used, prompt, model, fields))
-        session = Session()
-        exchange = used.exchange(request, strain=MatrixReader)
-        for _ in used.drive(exchange, session.apply):
-            pass
-        completion = result_of(exchange, session)
-    return _distributions(cast("MatrixReader", exchange.strainer).matrices, completion)
-
-
-def next_token(prompt: str | list[int], **options: Any) -> Distribution:
-    """The model's whole distribution of the token that follows a text; options as for :func:`distributions`.
-
-    A service scores the tokens of a prompt, not what comes after it, so one more token is put behind the text: a
-    newline, or whatever does not join the text's last token. It does not change what stands in front of it.
-    """
-    if isinstance(prompt, list):
-        return distributions([*prompt, prompt[-1] if prompt else 0], **options)[-1]
-    for tail in _TAILS:
-        found = distributions(prompt + tail, **options)
-        places, place = [], len(prompt) + len(tail)
-        for text in reversed(found.texts):
-            place -= len(text)
-            places.append(place)
-        if len(prompt) in places:
-            return found[-1 - places.index(len(prompt))]
-    raise InvalidRequest("The text's last token joins whatever follows it: score token ids instead.")
-
-
 def limits_of(client: Any, model: str | None = None) -> Capabilities | None:
     """What a model's own entry in the list of models says of its limits, if it is there."""
     _learn(client)
     limits: Capabilities | None = client._limits_of(model or client.model)
     return limits
-
-
-def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    limits = limits_of(client, model)
-    cap = limits.full_vocab_max_prompt_tokens if limits else None
-    if cap is not None and isinstance(prompt, list) and len(prompt) > cap:
-        raise InvalidRequest(
-            f"prompt has {len(prompt)} tokens; whole distributions are given for at most {cap}. Ask for a part."
-        )
-    if limits and limits.prompt_logprobs_full_vocab is False:
-        raise InvalidRequest("This model gives no whole distributions (prompt_logprobs_full_vocab is false).")
-    return {
-        "model": model,
-        "max_tokens": 1,
-        "temperature": 0.0,
-        "prompt_logprobs": -1,
-        "stream": False,
-        **fields,
-    }
-
-
-def _distributions(matrices: list[Matrix], completion: Completion) -> Distributions:
-    if not matrices or not len(matrices[0].logprobs):
-        raise NoPromptLogprobs(
-            f"{completion.model} returned no distributions (a text of one token has none)."
-        )
-    found = matrices[0]
-    return Distributions(
-        found.logprobs,
-        found.ids,
-        first=found.first,
-        vocabulary=found.vocabulary,
-        model=completion.model or "",
-    )
 
 
 def _listed(text: Any, options: dict[str, Any]) -> tuple[list[Any], bool]:

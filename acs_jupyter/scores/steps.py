@@ -14,6 +14,7 @@ from ..completion import MINUS_INFINITY, Alternative, Completion
 from ..errors import AcsError, ContextLengthExceeded, EngineContextLength, InvalidRequest, NoPromptLogprobs
 from ..log.events import Scored
 from ..wire import Usage
+from .fitting import all_told, fitted, own_by_ids
 from .values import Score, ScoredToken
 from .windows import Placed, cut_over, joined, next_begin, placed, shared_edge
 
@@ -38,6 +39,8 @@ def score_steps(
 ) -> Steps[list[Score]]:  # fmt: skip
     """Scores of texts, in their order. ``limit``: tokens that a prompt may have, when it is known."""
     check(texts, top, batch)
+    if context is not None and (isinstance(context, bool) or not isinstance(context, int) or context < 0):
+        raise InvalidRequest(f"context={context!r} must be a whole number of tokens from 0 on.")
     scores: dict[int, Score] = {}
     short = [i for i, text in enumerate(texts) if not _is_long(text, limit)]
     groups = _groups(texts, short, batch, limit)
@@ -72,7 +75,7 @@ def _groups(texts: Sequence[Prompt], chosen: list[int], batch: int, limit: int |
 
 def check(texts: Sequence[Prompt], top: int, batch: int) -> None:
     """Refuse what cannot be scored, before anything is sent."""
-    if not isinstance(batch, int) or batch < 1:
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise InvalidRequest(f"batch={batch!r} must be a whole number from 1 on.")
     if isinstance(top, bool) or not isinstance(top, int) or top < 0:
         raise InvalidRequest(f"top={top!r} must be a whole number from 0 on; distributions() gives all.")
@@ -113,6 +116,10 @@ def scores_of(result: Result, texts: Sequence[Prompt], top: int) -> list[Score]:
     if isinstance(result, AcsError):
         raise result
     session, request_id = result.session, result.request_id
+    if len(result.choices) != len(texts):
+        raise NoPromptLogprobs(
+            f"The server answered {len(result.choices)} of {len(texts)} texts: its scores cannot be used."
+        )
     return [
         score_of(text, session.nodes[choice._node.parent or ""].scores, result.model or "", request_id, top)
         for text, choice in zip(texts, result.choices, strict=True)
@@ -141,12 +148,14 @@ def score_of(text: Prompt, positions: Any, model: str, request_id: str | None, t
 def _tokens(
     text: Prompt, positions: Sequence[list[Scored] | None], top: int
 ) -> tuple[list[ScoredToken], bool]:
-    rest = [entries for entries in positions if entries]
-    texts = [entries[0][1] for entries in rest]
+    rest = all_told(positions)
+    if isinstance(text, str):
+        owns = [entries[0] for entries in rest]
+        texts = fitted(text, rest)
+    else:
+        owns = [entry for entry in own_by_ids(text, positions) if entry is not None]
+        texts = [entry[1] for entry in owns]
     joined = "".join(texts)
-    if isinstance(text, str) and not text.endswith(joined):
-        texts = _fitted(text, texts)
-        joined = "".join(texts)
     head = text[: len(text) - len(joined)] if isinstance(text, str) else ""
     start_token = isinstance(text, str) and not head and len(rest) < len(positions)
     tokens: list[ScoredToken] = []
@@ -154,42 +163,30 @@ def _tokens(
         first = text[0] if isinstance(text, list) else None
         tokens.append(ScoredToken(0, head, 0, first))
     place = len(head)
-    for entries, own in zip(rest, texts, strict=True):
-        tokens.append(_token(len(tokens), own, place, entries, top))
-        place += len(own)
+    for (token, _, logprob, rank), entries, piece in zip(owns, rest, texts, strict=True):
+        likeliest = _likeliest(entries, top) if top else ()
+        tokens.append(
+            ScoredToken(len(tokens), piece, place, token, _minus_infinity(logprob), rank, likeliest)
+        )
+        place += len(piece)
     return tokens, start_token
 
 
-def _token(position: int, text: str, place: int, entries: list[Scored], top: int) -> ScoredToken:
-    # vLLM puts the text's own token first, whatever its rank; the others follow from rank 1 on.
-    token, _, logprob, rank = entries[0]
+def _likeliest(entries: list[Scored], top: int) -> tuple[Alternative, ...]:
     told = [Alternative(e[1], _minus_infinity(e[2])) for e in entries if e[3] is None or e[3] <= top]
-    likeliest = tuple(sorted(told, key=lambda each: -each.logprob)[:top])
-    return ScoredToken(position, text, place, token, _minus_infinity(logprob), rank, likeliest)
+    return tuple(sorted(told, key=lambda each: -each.logprob)[:top])
 
 
 def _minus_infinity(logprob: float) -> float:
     return float("-inf") if logprob <= MINUS_INFINITY else logprob
 
 
-def _fitted(text: str, texts: list[str]) -> list[str]:
-    """Token texts laid on the text from its end: what the server decoded otherwise gets the characters between."""
-    fitted, end = list(texts), len(text)
-    for index in range(len(texts) - 1, -1, -1):
-        piece = texts[index]
-        if piece and not text.endswith(piece, 0, end):
-            piece = ""
-        fitted[index] = piece
-        end -= len(piece)
-    return fitted
-
-
 def _walk(text: Prompt, top: int, limit: int | None, context: int | None, fields: Fields) -> Steps[Score]:
     """One long text, window by window. Places are characters of a text, or tokens of a list of ids."""
     known = limit or 2048
     shared = known // 4 if context is None else context
-    if not 0 <= shared < known:
-        raise InvalidRequest(f"context={shared} must be from 0 on and below the {known} tokens that fit.")
+    if not shared < known:
+        raise InvalidRequest(f"context={shared} must be below the {known} tokens that fit.")
     size = known if isinstance(text, list) else known * CHARS_A_TOKEN
     so_far: Placed = []
     parts: list[Score] = []

@@ -216,8 +216,8 @@ class Surgery:
         seams = sum(e.seam != "clean" for e in self.effects)
         joined = f" {seams} with a token that spans the seam, counted whole." if seams else ""
         return (
-            f"Target {self.target!r}: logprob {self.logprob:.2f} nats after the whole prompt. Orange spans make it "
-            f"likelier, blue ones less likely.{joined}{rest}"
+            f"Target {self.target!r}: logprob {self.logprob:.2f} nats after the whole prompt. Spans over an orange "
+            f"line make it likelier, over a blue dashed one less likely.{joined}{rest}"
         )
 
     def __repr__(self) -> str:

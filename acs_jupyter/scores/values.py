@@ -10,6 +10,7 @@ scored.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 COLUMNS = ["position", "id", "text", "start", "logprob", "surprisal", "rank"]
 
 
-class ScoredToken(Struct, frozen=True):
+class ScoredToken(Struct, frozen=True, gc=False):
     """One token of a text. ``start``: its place in the text, in characters.
 
     ``logprob`` is ``-inf`` for a token the model rules out, and ``None`` (as are ``id`` and ``rank``) at the first
@@ -126,10 +127,7 @@ class Score:
     def to_frame(self) -> pd.DataFrame:
         """One row a token: ``position``, ``id``, ``text``, ``start`` (characters), ``logprob`` (nats), ``surprisal``
         (bits), ``rank``; ``attrs`` hold ``model``, ``logprob``, ``perplexity``, ``bits_per_byte``."""
-        import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
-
-        rows = [[getattr(token, name) for name in COLUMNS] for token in self.tokens]
-        frame = pd.DataFrame(rows, columns=COLUMNS).astype({"id": "Int64", "rank": "Int64"})
+        frame = tokens_frame(self.tokens)
         frame.attrs = {
             name: getattr(self, name) for name in ("model", "logprob", "perplexity", "bits_per_byte")
         }
@@ -187,6 +185,15 @@ class Continuation:
         size = len((counted + self.text[max(0, self.moved) :]).encode("utf-8", "surrogatepass"))
         return self.logprob / size if size else math.nan
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row a token that counts, with the columns of :meth:`Score.to_frame`; ``start`` counts from the context's
+        beginning. ``attrs`` hold ``model``, ``logprob``, ``per_token``, ``per_byte``, ``seam``."""
+        frame = tokens_frame(self.tokens)
+        frame.attrs = {
+            name: getattr(self, name) for name in ("model", "logprob", "per_token", "per_byte", "seam")
+        }
+        return frame
+
     def __repr__(self) -> str:
         return f"Continuation({self.text!r}, logprob {self.logprob:.3f}, {len(self.tokens)} tokens, seam {self.seam})"
 
@@ -197,3 +204,50 @@ NORMALISATIONS: dict[str, Any] = {
     "byte": lambda one: one.per_byte,
 }
 """How candidates of different lengths are compared: the sum of their logprobs, or its mean over tokens or bytes."""
+
+
+class Ranking(list[Continuation]):
+    """Candidates after one context, likeliest first; ``by`` says by which of :data:`NORMALISATIONS`."""
+
+    def __init__(self, candidates: Iterable[Continuation], by: str) -> None:
+        self.by = by
+        super().__init__(sorted(candidates, key=NORMALISATIONS[by], reverse=True))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a candidate, likeliest first: ``rank`` (1 = likeliest), ``text``, ``logprob`` (nats, summed),
+        ``per_token`` and ``per_byte`` (nats), ``tokens`` (that count), ``share`` (of e to the value ranked by, over all
+        candidates, 0 to 1; ``nan`` when every one is ruled out), ``seam``. ``attrs``: ``context``, ``model``, ``by``.
+        """
+        import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
+
+        values = [NORMALISATIONS[self.by](one) for one in self]
+        most = max(values, default=-math.inf)
+        weights = [math.exp(value - most) if math.isfinite(most) else math.nan for value in values]
+        rows = [
+            [
+                rank,
+                one.text,
+                one.logprob,
+                one.per_token,
+                one.per_byte,
+                len(one.tokens),
+                weight / sum(weights),
+                one.seam,
+            ]
+            for rank, (one, weight) in enumerate(zip(self, weights, strict=True), 1)
+        ]
+        names = ["rank", "text", "logprob", "per_token", "per_byte", "tokens", "share", "seam"]
+        frame = pd.DataFrame(rows, columns=names)
+        frame.attrs = {
+            "by": self.by,
+            **({"context": self[0].context, "model": self[0].model} if self else {}),
+        }
+        return frame
+
+
+def tokens_frame(tokens: list[ScoredToken]) -> pd.DataFrame:
+    """One row a token; see :meth:`Score.to_frame`."""
+    import pandas as pd  # noqa: PLC0415  # only when a frame is asked for
+
+    rows = [[getattr(token, name) for name in COLUMNS] for token in tokens]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"id": "Int64", "rank": "Int64"})

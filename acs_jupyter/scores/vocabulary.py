@@ -5,9 +5,11 @@ Owns how they are kept: one run of UTF-8, a start and a length for each id. It m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .room import cut, roomy, with_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN = 0xFFFFFFFF
+LONGEST = 0xFFFF
+"""Bytes of a token's text."""
 
 
 class Vocabulary:
@@ -23,7 +27,9 @@ class Vocabulary:
     Texts need not be unique: a byte that is no character by itself decodes to the replacement character or to ``""``.
     """
 
-    def __init__(self, blob: bytes, starts: NDArray[np.uint32], lengths: NDArray[np.uint16]) -> None:
+    def __init__(
+        self, blob: bytes | memoryview, starts: NDArray[np.uint32], lengths: NDArray[np.uint16]
+    ) -> None:
         self.blob, self.starts, self.lengths = blob, starts, lengths
 
     @classmethod
@@ -34,6 +40,9 @@ class Vocabulary:
         maker.add(np.arange(len(listed)), listed)
         return maker.made(len(listed))
 
+    def __reduce__(self) -> tuple[type[Vocabulary], tuple[Any, ...]]:
+        return type(self), (bytes(self.blob), self.starts, self.lengths)
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -43,7 +52,7 @@ class Vocabulary:
         start = int(self.starts[token])
         if start == UNKNOWN:
             return ""
-        return self.blob[start : start + int(self.lengths[token])].decode("utf-8", "surrogatepass")
+        return str(self.blob[start : start + int(self.lengths[token])], "utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
         return (self[token] for token in range(len(self)))
@@ -58,7 +67,7 @@ class Vocabulary:
         return isinstance(other, Vocabulary) and len(self) == len(other) and list(self) == list(other)
 
     def __hash__(self) -> int:
-        return hash((len(self), self.blob))
+        return hash((len(self), bytes(self.blob)))
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} tokens)"
@@ -68,27 +77,35 @@ class VocabularyMaker:
     """Texts in any order of their ids."""
 
     def __init__(self) -> None:
-        self._blob = bytearray()
-        self._starts = np.full(0, UNKNOWN, np.uint32)
-        self._lengths = np.zeros(0, np.uint16)
+        self._blob: NDArray[np.uint8] = roomy(np.uint8)
+        self._size = self._width = 0
+        self._starts: NDArray[np.uint32] = roomy(np.uint32)
+        self._lengths: NDArray[np.uint16] = roomy(np.uint16)
 
     def add(self, ids: NDArray[np.int64], encoded: list[bytes]) -> None:
-        """The texts of some ids, in UTF-8."""
+        """The texts of some ids, in UTF-8; raises ``ValueError`` for one that no vocabulary has."""
         if not encoded:
             return
         self._widen(int(ids.max()) + 1)
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        self._starts[ids] = len(self._blob) + np.cumsum(lengths) - lengths
+        if int(lengths.max()) > LONGEST:
+            raise ValueError(f"A token's text has {int(lengths.max()):,} bytes; {LONGEST:,} are the most.")
+        self._starts[ids] = self._size + np.cumsum(lengths) - lengths
         self._lengths[ids] = lengths
-        self._blob += b"".join(encoded)
+        before, self._size = self._size, self._size + int(lengths.sum())
+        self._blob = with_room(self._blob, self._size)
+        self._blob[before : self._size] = np.frombuffer(b"".join(encoded), np.uint8)
 
     def made(self, size: int) -> Vocabulary:
-        """The vocabulary of ``size`` ids."""
+        """The vocabulary of ``size`` ids; the maker has done its work."""
         self._widen(size)
-        return Vocabulary(bytes(self._blob), self._starts[:size].copy(), self._lengths[:size].copy())
+        blob = cut(self._blob, self._size)
+        blob.setflags(write=False)
+        return Vocabulary(blob.data, cut(self._starts, size), cut(self._lengths, size))
 
     def _widen(self, size: int) -> None:
-        more = size - len(self._starts)
-        if more > 0:
-            self._starts = np.append(self._starts, np.full(more, UNKNOWN, np.uint32))
-            self._lengths = np.append(self._lengths, np.zeros(more, np.uint16))
+        if size > self._width:
+            self._starts, self._lengths = with_room(self._starts, size), with_room(self._lengths, size)
+            self._starts[self._width : size] = UNKNOWN
+            self._lengths[self._width : size] = 0
+            self._width = size

@@ -23,6 +23,7 @@ from ..log.intents import AnyIntent, Resync
 from .bundle import pressed
 from .feed import Feed
 from .inbox import Inbox
+from .showing import textless
 from .snapshot import FULL
 from .tinted import on_file
 
@@ -124,12 +125,7 @@ class Window(anywidget.AnyWidget):
         return f"<{type(self).__name__} of {'all runs' if runs is None else ', '.join(runs)}>"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        # The static view beside a window is its plain form; a second text would show where widgets cannot.
-        bundle = super()._repr_mimebundle_(**options)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        if data is not None:
-            data["text/plain"] = ""
-        return bundle
+        return textless(super()._repr_mimebundle_(**options))
 
     def _post(self, message: dict[str, Any]) -> None:
         self.send(message)

@@ -29,9 +29,15 @@ class CompareWindow(Window):
     skip: ClassVar[tuple[type[AnyEvent], ...]] = (ev.PromptScored,)
 
     lanes = traitlets.List(traitlets.Dict()).tag(sync=True)
-    """For each lane ``letter``, ``name``, ``settings`` (in words) and ``prompt``, its own or null."""
+    """For each lane ``letter``, ``name``, ``settings`` (in words), ``fields`` (as text), its own ``prompt`` or null."""
     prompt = traitlets.Unicode("").tag(sync=True)
     """What stands in the box; the browser writes it too."""
+    form = traitlets.List(traitlets.Dict()).tag(sync=True)
+    """The fields of a lane's form (``notebook/form.py``)."""
+    common = traitlets.Dict().tag(sync=True)
+    """What all lanes have unless they say otherwise, as text."""
+    drafts = traitlets.List(traitlets.Dict()).tag(sync=True)
+    """For each lane what stands in its form: ``fields`` (name to text) and ``prompt``; the browser writes it too."""
     shared = traitlets.Bool(True).tag(sync=True)
     """Whether any lane takes the prompt of the box."""
 

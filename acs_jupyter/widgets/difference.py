@@ -1,7 +1,8 @@
 """Two scores side by side as a static page part: the text tinted by where they differ, the largest spots listed.
 
-Owns the HTML. It must not know how texts are aligned or scored. Orange: the second is more surprised; blue: the first.
-The tint is in bits a byte, and a title tells the numbers; strong ones are underlined, so that nothing hangs on colour.
+Owns the HTML. It must not know how texts are aligned or scored. Under each stretch stands a line as thick as it
+differs, in bits a byte: orange and whole where the second is more surprised, blue and dashed where the first is, so
+that nothing hangs on colour. A title tells the numbers.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ LEAST = 0.005
 """Bits below which a spot is not listed: it would read as nothing."""
 _TINTS = ("18", "2b", "42", "5a", "78")
 _STYLE = """<style>
-.acs-diff{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);color:var(--jp-content-font-color1,inherit)}
-.acs-diff.acs-diff pre{margin:0;font:inherit;line-height:1.7;color:inherit;background:none;white-space:pre-wrap;
+.acs-diff{font:13px/2 var(--jp-code-font-family,ui-monospace,monospace);color:var(--jp-content-font-color1,inherit)}
+.acs-diff.acs-diff pre{margin:0;font:inherit;line-height:2;color:inherit;background:none;white-space:pre-wrap;
 overflow-wrap:anywhere;unicode-bidi:plaintext}
 .acs-diff p{font:12px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);margin:4px 0}
 .acs-diff u,.acs-diff span{text-decoration:none;border-radius:2px;padding-top:1px}
@@ -50,7 +51,8 @@ def html_of(found: Difference) -> str:
     first, second = ("the first text", "the second") if same else names
     line = (
         f"Surprisal of {second} less that of {first}: {found.total:+.2f} bits over "
-        f"{sum(spot.bytes for spot in found.spots):,} bytes. Orange: {second} is more surprised; blue: {first}."
+        f"{sum(spot.bytes for spot in found.spots):,} bytes. The line under the text: orange where {second} is more "
+        f"surprised, blue and dashed where {first} is; the thicker, the more bits a byte."
     )
     rest = ""
     if found.unscored or found.apart:
@@ -86,9 +88,9 @@ def _tint(text: str, value: float, sign: float, told: str) -> str:
     if not level:
         return f"<span title='{told}'>{body}</span>"
     hue = "#d66a0c" if sign > 0 else "#2074bc"
-    line = f";border-bottom:{'1px dotted' if sign < 0 else '1px solid'} {hue}" if level >= 3 else ""
+    line = f"border-bottom:{level}px {'dashed' if sign < 0 else 'solid'} {hue}"
     tag = "u" if level >= 3 else "span"
-    return f"<{tag} style='background:{hue}{_TINTS[level - 1]}{line}' title='{told}'>{body}</{tag}>"
+    return f"<{tag} style='background:{hue}{_TINTS[level - 1]};{line}' title='{told}'>{body}</{tag}>"
 
 
 def _apart(data: bytes) -> str:

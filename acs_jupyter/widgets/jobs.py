@@ -24,6 +24,7 @@ from .base import STATIC
 from .inbox import Inbox
 from .job_table import browser_rows, plain_text
 from .live import LiveCell
+from .showing import textless
 
 if TYPE_CHECKING:
     from ..completion import Completion
@@ -109,12 +110,7 @@ class JobWindow(anywidget.AnyWidget):
         return plain_text(self._shown(), time.time())
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        # The static table beside a window is its plain form; a second text would show where widgets cannot.
-        bundle = super()._repr_mimebundle_(**options)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        if data is not None:
-            data["text/plain"] = ""
-        return bundle
+        return textless(super()._repr_mimebundle_(**options))
 
     def _shown(self) -> list[Shown]:
         return [row for row in self._desk.rows() if self.job is None or row.entry.job == self.job]

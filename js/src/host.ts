@@ -29,7 +29,7 @@ export type Intent =
   | { type: "Continue"; node: string; fields: Fields }
   | { type: "Keep"; prompt: string; fields: Fields }
   | { type: "Export" }
-  | { type: "RunLanes"; prompt: string; lane?: number }
+  | { type: "RunLanes"; prompt: string; lane?: number; drafts: { fields: Fields; prompt: string | null }[] }
   | Branching
   | Tending;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Event } from "../src/events";
 import { LaneDiff, tokenAt } from "../src/parts/lanediff";
-import { lanesOf, roundsOf, roundWords, shownAfter } from "../src/parts/rounds";
+import { lanesOf, nameOf, roundsOf, roundWords, shownAfter } from "../src/parts/rounds";
 import { emptyState, fold, type NodeState, type State } from "../src/state";
 
 function node(id: string, tokens: string[], shares: number[] = []): NodeState {
@@ -49,9 +49,13 @@ describe("where a lane leaves another", () => {
 
 describe("rounds", () => {
   const state: State = emptyState();
-  const runs: Record<string, [number, number]> = { a: [0, 1], b: [1, 1], c: [1, 2], gone: [0, 3] };
+  const runs: Record<string, [number, number, string?]> = { a: [0, 1, "as given"], b: [1, 1], c: [1, 2], gone: [0, 3] };
   fold(state, { type: "Revised", what: "compare", kind: "view", changes: [{ node: "", field: "meta", value: { compare: { runs } } }] } as Event, 1);
   for (const run of ["a", "b", "c"]) fold(state, { type: "RunOpened", run, request: {} }, 1000);
+
+  it("keep the name that a lane had", () => {
+    expect(["a", "b", "other"].map((run) => nameOf(state, run))).toEqual(["as given", undefined, undefined]);
+  });
 
   it("show the last run of each lane up to them", () => {
     expect(lanesOf(state).map(([run]) => run)).toEqual(["a", "b", "c"]);

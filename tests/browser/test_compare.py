@@ -147,6 +147,33 @@ def the_prompt_is_changed_for_those_that_share_it(day: Sitting) -> None:
     assert (last[0], last[1], last[4]) == ("B", 3, other)
 
 
+def a_lane_is_edited_in_place(day: Sitting) -> None:
+    lane = day.lane("B")
+    lane.locator("summary", has_text="Settings of lane B").click()
+    assert day.board.locator(".acs-lane-form[open]").count() == 1
+    form = lane.locator(".acs-lane-form")
+    field = form.get_by_label("temperature", exact=True)
+    assert field.input_value() == "1.2"
+    assert form.get_by_label("max_tokens", exact=True).get_attribute("placeholder") == "all lanes: 60"
+    field.fill("hot")
+    lane.get_by_text("temperature: a number is needed").wait_for()
+    day.button("Run lane B").click()
+    assert field.evaluate("e => e === document.activeElement")
+    field.fill("0.4")
+    lane.get_by_text("changed for the next run").wait_for()
+    assert lane.locator(".acs-lane-name").inner_text() == "temperature 1.2"
+    shoot(day.page, "compare-edit-light")
+    field.press("Control+Enter")
+    lane.locator(".acs-lane-name", has_text="temperature 0.4").wait_for()
+    day.ended("B", "done")
+    assert day.board.get_by_role("region", name="Lane B: temperature 0.4").count() == 1
+    assert lane.get_by_text("changed for the next run").count() == 0
+    day.board.get_by_label("round").select_option("3")
+    lane.get_by_text("This text: temperature 1.2").wait_for()
+    day.board.get_by_label("round").select_option("4")
+    lane.get_by_text("This text:").wait_for(state="hidden")
+
+
 def a_reload_and_the_saved_file_have_it(day: Sitting, saved: Path) -> None:
     texts = [day.lane(letter).locator(".acs-text").first.evaluate("e => e.textContent") for letter in "ABD"]
     day.nb.save()
@@ -155,7 +182,10 @@ def a_reload_and_the_saved_file_have_it(day: Sitting, saved: Path) -> None:
     assert [
         day.lane(letter).locator(".acs-text").first.evaluate("e => e.textContent") for letter in "ABD"
     ] == texts
-    assert day.board.get_by_label("round").locator("option").count() == 3
+    assert day.board.get_by_label("round").locator("option").count() == 4
+    assert {one.lane.name for one in load(saved) if one.lane and one.lane.letter == "B"} == {
+        "temperature 1.2", "temperature 0.4"
+    }  # fmt: skip
     assert len(load(saved)) == len({(row[0], row[1]) for row in day.rows()})
     day.nb.save()
     day.nb.end_kernels()
@@ -163,7 +193,7 @@ def a_reload_and_the_saved_file_have_it(day: Sitting, saved: Path) -> None:
     day.nb.open(kernel=False)
     copy = day.nb.output(1).locator(".acs-static")
     copy.wait_for(state="visible")
-    assert "B · temperature 1.2" in copy.inner_text()
+    assert "B · temperature 0.4" in copy.inner_text()
     assert "top_p=3" in copy.inner_text()
     assert "slow <b>one</b>" in copy.inner_text()
     assert day.nb.output(1).locator("img, script").count() == 0
@@ -188,6 +218,8 @@ def test_a_sitting_at_the_board(browser: Browser, scripted_server: Running, tmp_
         it_is_coloured_and_read_by_keys(day)
         one_is_stopped_and_run_again(day)
         the_prompt_is_changed_for_those_that_share_it(day)
+        a_lane_is_edited_in_place(day)
+        assert violations(page) == []
         shoot(page, "compare-light")
         page.evaluate(
             "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }).then(() => null)"

@@ -21,6 +21,12 @@ TEXT = "The capital of France is Paris.\\nThe capital of 日本 is Tokyo <img sr
 CELLS = (
     f"from acs_jupyter import Inspector\nview = Inspector({TEXT!r}.replace('\\\\n', chr(10)))\nview",
     "print(view.score.tokens[5].text, len(view._inspected.known))",
+    """from acs_jupyter import Surgery, difference, score
+same, other = score(["The capital of France is Paris, a city.", "The capital of Italy is Rome, a city."])
+difference(same, other)""",
+    """Surgery("Paris is in France. It <b>rains</b>. The capital of France is", " Paris").run()""",
+    """%matplotlib inline
+_ = same.plot()""",
 )
 
 
@@ -52,6 +58,7 @@ def test_a_text_is_inspected(root: Path, browser: Browser, smollm_server: Runnin
         beside_and_copy(view, page)
         nb.run(2)
         assert nb.printed(2).split() == ["Paris", "5"]
+        drawn_under_the_text(nb, theme)
         saved(nb, theme)
         assert trouble == []
         context.close()
@@ -131,6 +138,30 @@ def beside_and_copy(view: Locator, page: Page) -> None:
     view.get_by_label("Show beside the tokens").select_option("nothing")
 
 
+def drawn_under_the_text(nb: Notebook, theme: str) -> None:
+    """Lines under stretches, thicker and of another kind by what they say; each reads in this theme."""
+    for cell in (3, 4, 5):
+        nb.run(cell, timeout=60_000)
+    seen = set()
+    for cell in (3, 4):
+        drawn = nb.output(cell).locator(".acs-diff")
+        drawn.wait_for()
+        lines = drawn.locator("[title]").evaluate_all(
+            "all => all.map(e => [getComputedStyle(e).borderBottomStyle, getComputedStyle(e).borderBottomWidth])"
+        )
+        marked = {(style, width) for style, width in lines if style in ("solid", "dashed")}
+        assert marked
+        seen |= marked
+        assert drawn.locator("b").count() == 0
+    assert len(seen) > 1
+    assert nb.output(4).get_by_text("<b>rains</b>").count() == 1
+    assert "largest" in nb.output(3).inner_text()
+    assert violations(nb.page, nb.output(3)) + violations(nb.page, nb.output(4)) == []
+    nb.output(5).locator("img").wait_for()
+    nb.output(5).scroll_into_view_if_needed()
+    shoot(nb.page, f"drawn-{theme}")
+
+
 def saved(nb: Notebook, theme: str) -> None:
     """Without a kernel and without widgets the static view stands there alone."""
     nb.save()
@@ -145,12 +176,13 @@ def saved(nb: Notebook, theme: str) -> None:
     shoot(nb.page, f"inspector-saved-{theme}")
 
 
-def violations(page: Page) -> list[Any]:
+def violations(page: Page, part: Locator | None = None) -> list[Any]:
     found: list[Any] = page.evaluate(
-        """async () => {
-          const root = document.querySelector(".acs-inspector");
+        """async (part) => {
+          const root = part ?? document.querySelector(".acs-inspector");
           const { violations } = await axe.run(root, { resultTypes: ["violations"] });
           return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }"""
+        }""",
+        None if part is None else part.locator(".acs-diff").element_handle(),
     )
     return found

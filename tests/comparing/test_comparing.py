@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from acs_jupyter import Compare, Session, ledger
+from acs_jupyter import Client, Compare, Session, ledger
 from acs_jupyter.comparing.lanes import different, grid
 from acs_jupyter.errors import BudgetRefused, InvalidRequest
-from acs_jupyter.keeping.record import pack_run
+from acs_jupyter.keeping.record import pack_run, unpack_run
 from acs_jupyter.notebook.root import Notebook
 from acs_jupyter.widgets.lanes import bundle
 from acs_jupyter.widgets.snapshot import most_saved
 from acs_jupyter.widgets.tinted import on_file
+from tests.support.player import Player, whole
 from tests.support.servers import Running
 
 FAST = "#scripted tokens=12 alternatives=2"
@@ -115,7 +116,7 @@ def test_one_is_stopped_and_run_again_while_another_goes_on(notebook: Notebook, 
 def test_the_window_asks_and_is_told(notebook: Notebook) -> None:
     board = Compare(FAST, [{"temperature": 0}, {"prompt": FAST + " "}], notebook=notebook)
     said: list[Any] = []
-    board.send = lambda content, buffers=None: said.append(content)  # type: ignore[method-assign]
+    board.send = lambda content, buffers=None: said.append(content)
     other = "#scripted tokens=3"
     board._received(board, {"type": "RunLanes", "prompt": other}, [])
     board.wait(20)
@@ -128,7 +129,117 @@ def test_the_window_asks_and_is_told(notebook: Notebook) -> None:
     assert "lane=7 is none of A" in refused[1]
     assert sum("ran" in one for one in said) == 1
     marks = [event for one in said for event in one.get("events", ()) if event["type"] == "Revised"]
-    assert marks[-1]["changes"][0]["value"]["compare"]["runs"][board[1].run] == [1, 1]
+    assert marks[-1]["changes"][0]["value"]["compare"]["runs"][board[1].run] == [1, 1, "its own prompt"]
+
+
+def test_a_lane_is_edited_and_run_again(notebook: Notebook, tmp_path: Path) -> None:
+    """What was not touched stays as it was given, also what no form shows; what was run keeps the name of then."""
+    board = Compare(
+        FAST,
+        [{"temperature": 0}, {"temperature": 1.0, "echo": True}, {"name": "own", "prompt": FAST + " "}],
+        notebook=notebook, max_tokens=20,
+    )  # fmt: skip
+    said: list[Any] = []
+    board.send = lambda content, buffers=None: said.append(content)
+    board.run().wait(20)
+    drafts = [dict(one) for one in board.drafts]
+    assert [one["fields"] for one in drafts] == [{"temperature": "0"}, {"temperature": "1.0"}, {}]
+    assert board.common["max_tokens"] == "20"
+    drafts[1] = {"fields": {"temperature": "0.25", "stop": "x\\n"}, "prompt": None}
+    drafts[2] = {"fields": {"max_tokens": "3"}, "prompt": "#scripted tokens=2"}
+    board._received(board, {"type": "RunLanes", "prompt": FAST, "drafts": drafts}, [])
+    board.wait(20)
+    _, second, third = (one.request for one in board.completions if one)
+    assert (second["temperature"], second["stop"], second["echo"]) == (0.25, ["x\n"], True)
+    assert (third["max_tokens"], third["prompt"]) == (3, "#scripted tokens=2")
+    assert [lane["name"] for lane in board.lanes] == [
+        "temperature 0",
+        "temperature 0.25 · echo True · stop ['x\\n']",
+        "own",
+    ]
+    every = board.frame(every=True)
+    assert every[every["lane"] == "B"]["name"].tolist() == [
+        "temperature 1.0 · echo True",
+        board.lanes[1]["name"],
+    ]
+    assert [one.lane.name for one in board.completions if one and one.lane] == [
+        one["name"] for one in board.lanes
+    ]
+
+    runs = len(board.session.runs)
+    drafts[0] = {"fields": {"temperature": "warm"}, "prompt": None}
+    board._received(board, {"type": "RunLanes", "prompt": FAST, "drafts": drafts}, [])
+    [refused] = [one["refused"]["message"] for one in said if "refused" in one]
+    assert refused.startswith("Lane A: temperature=")
+    assert len(board.session.runs) == runs
+    drafts[0] = {"fields": {"temperature": "0.125"}, "prompt": None}
+    drafts[2] = {"fields": {"max_tokens": "4"}, "prompt": FAST}
+    board._received(board, {"type": "RunLanes", "prompt": FAST, "lane": 2, "drafts": drafts}, [])
+    board.wait(20)
+    assert board["own"].request["max_tokens"] == 4
+    assert board.lanes[0]["name"] == "temperature 0"  # what is not run keeps what stands in its form
+    assert board.drafts[0]["fields"] == {"temperature": "0.125"}
+    board.drafts = [{"fields": 3}]
+    with pytest.raises(InvalidRequest, match="drafts must have"):
+        board.run()
+
+    board.session.save(tmp_path / "s.jsonl")
+    again = Compare(session=Session.load(tmp_path / "s.jsonl"), notebook=notebook)
+    again.drafts = [{"fields": {"temperature": "0.75"}, "prompt": None}, *again.drafts[1:]]
+    again.run("A").wait(20)
+    assert again.lanes[0]["name"] == "temperature 0.75"
+    assert again["A"].request["temperature"] == 0.75
+
+
+def test_a_lane_at_a_server_of_its_own(notebook: Notebook, tmp_path: Path) -> None:
+    key = "acs-bm-0123abcd-of-a-lane"
+    answer = {
+        "id": "c",
+        "model": "elsewhere",
+        "choices": [{"index": 0, "text": " there", "finish_reason": "stop"}],
+    }
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    with (
+        Player([whole({**answer, "usage": usage})]) as server,
+        Client(server.base, key, model="far") as client,
+    ):
+        lanes: list[Any] = [{"name": "here"}, {"name": "there", "client": client, "stream": False}]
+        board = Compare(FAST, lanes, notebook=notebook, max_tokens=12).run().wait(20)
+        [sent] = server.requests
+        assert (sent.json["model"], sent.json["prompt"]) == ("far", FAST)  # type: ignore[index]
+        assert board.frame()["model"].tolist() == ["scripted/deterministic", "elsewhere"]
+        assert board["there"].text == " there"
+        assert f"at {server.base}" in board.lanes[1]["settings"]
+        board.session.save(tmp_path / "s.jsonl")
+        assert key not in (tmp_path / "s.jsonl").read_text()
+        assert key not in json.dumps([board.lanes, board.drafts, pack_run(board.session, board["B"].run)])
+
+        again = Compare(session=Session.load(tmp_path / "s.jsonl"), notebook=notebook).run("B").wait(20)
+        assert again["B"].outcome == "failed"
+        assert f"was at {server.base}: give Compare a client" in again["B"].error["message"]  # type: ignore[index]
+        given = Compare(session=again.session, notebook=notebook, clients={"B": client}).run("B").wait(20)
+        assert given["B"].text == " there"
+        board.close()
+        given.close()
+    with pytest.raises(InvalidRequest, match="clients has 'X'; the lanes are A"):
+        Compare(FAST, [{}], notebook=notebook, clients={"X": client})
+    with pytest.raises(InvalidRequest, match="client must be a Client"):
+        Compare(FAST, [{"client": "http://x"}], notebook=notebook)
+
+
+def test_a_record_names_its_lane(notebook: Notebook) -> None:
+    board = Compare(FAST, [{"temperature": 0}, {"temperature": 0.5}], notebook=notebook, max_tokens=9)
+    board.run().wait(20)
+    kept = unpack_run(pack_run(board.session, board["B"].run))
+    assert kept.lane is not None
+    assert (kept.lane.letter, kept.lane.name, kept.lane.round) == ("B", "temperature 0.5", 1)
+    assert kept.text == board["B"].text
+    afresh = Compare(
+        "x", [{}], session=kept.session, notebook=notebook
+    )  # one run of many is no comparison to go on
+    assert [lane["name"] for lane in afresh.lanes] == ["as given"]
+    with notebook.pump().client.same(Client) as client:
+        assert client.complete(FAST, max_tokens=2).lane is None
 
 
 def test_the_copy_is_script_free_and_within_the_bound(notebook: Notebook) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,6 +53,24 @@ def test_two_texts_are_compared_where_they_are_the_same() -> None:
     assert (found.unscored, found.apart) == (1, 4)
     with pytest.raises(errors.InvalidRequest, match="share no stretch"):
         difference(one, read(("Z", None), ("zz", 1.0)))
+
+
+def test_long_texts_meet_in_seconds() -> None:
+    """Two texts of 12,000 words, every hundredth another one; difflib alone takes minutes for the like."""
+    known, weights = [f" w{i}" for i in range(3_000)], [1 / (i + 1) for i in range(3_000)]
+    words = random.Random(0).choices(known, weights, k=12_000)
+    others = [f" x{i}" if i % 100 == 50 else word for i, word in enumerate(words)]
+    one, two = (read(("A", None), *((word, 2.0) for word in listed)) for listed in (words, others))
+    began = time.process_time()
+    found = difference(one, two)
+    assert time.process_time() - began < 20
+    assert len(found.spots) >= 11_870  # a word beside another one may happen to be its like elsewhere
+    assert all(one.text == word for one, word in zip(found.spots[:49], words, strict=False))
+    assert found.total == pytest.approx(0)
+    front = difference(
+        read(("A", None), (" b", 1.0), (" c", 3.0)), read(("A", None), (" b", 2.0), (" d", 3.0))
+    )
+    assert [(s.text, s.difference) for s in front.spots] == [(" b", 1.0)]
 
 
 def test_what_one_rules_out_is_the_largest_and_both_is_no_number() -> None:

@@ -137,6 +137,9 @@ def test_on_the_real_model_the_whole_agrees_with_the_score(smollm_server: Runnin
         assert at.logprob == pytest.approx(float(found.logprobs[at.id]), abs=5e-4)
         told = json.loads(view.whole)
         assert sum(one is not None for one in told["entropy"]) == at.position  # all before it but the first
+        frame = view.to_frame()
+        assert frame["entropy"].notna().tolist() == [0 < i <= at.position for i in range(len(frame))]
+        assert frame["entropy"][at.position] == found.entropy
         spent = []
         client.complete = lambda *a, **k: spent.append(1)  # type: ignore[method-assign, assignment]
         assert view.distribution(at.position - 1).position == at.position - 1

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +17,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from acs_jupyter.errors import InvalidRequest
+from acs_jupyter.scores import digits, matrix_reader
 from acs_jupyter.scores.digits import MARGIN, Text
 from acs_jupyter.scores.distribution import Distribution, Distributions
 from acs_jupyter.scores.matrix_reader import Matrix, MatrixReader, Unreadable
 from acs_jupyter.scores.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.benchmarks.bench_matrix import pieces
 
 SIZE = 1000
 NASTY = [
@@ -112,6 +116,13 @@ def test_numbers_are_what_float_reads(values: list[float], form: Any) -> None:
         assert (found.astype(np.float32) == expected.astype(np.float32)).all()
 
 
+def test_digits_are_counted_alike_with_and_without_a_popcount(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = np.array([2 ** (8 * count) - 1 for count in range(9)], np.uint64)
+    assert digits._bytes_of(below).tolist() == list(range(9))
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert digits._bytes_of(below).tolist() == list(range(9))
+
+
 @pytest.mark.parametrize("step", [1013, 65_536, 10**9])
 @pytest.mark.parametrize(
     "form", [{}, {"ensure_ascii": True}, {"separators": (", ", ": ")}], ids=["usual", "ascii", "spaced"]
@@ -170,6 +181,33 @@ def test_what_a_position_does_not_tell_is_not_known(form: dict[str, Any]) -> Non
     assert found.vocabulary[999] == ""
 
 
+def test_a_text_longer_than_a_piece_is_read() -> None:
+    words = texts()
+    words[3], words[4] = "x" * 65_535, "{" * 65_535
+    answer, [found] = read(body([positions(logs(2), [3, 4], words)]), 8192)
+    assert list(found.vocabulary) == words
+    assert (found.logprobs == logs(2)).all()
+    assert answer["usage"] == {"prompt_tokens": 4}
+    words[3] += "x"
+    with pytest.raises(ValueError, match="65,536 bytes"):
+        read(body([positions(logs(2), [3, 4], words)]), 8192)
+
+
+@pytest.mark.parametrize("form", [{}, {"separators": (", ", ": ")}])
+@pytest.mark.parametrize("step", [977, 4096, 10**9])
+def test_a_position_of_which_nothing_is_told_is_no_other_one(
+    form: dict[str, Any], step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_reader, "PIECE", min(step, 81_920))
+    for place in (2, 3):
+        told = positions(logs(3), [1, 2, 3], texts())
+        told.insert(place, None)
+        with pytest.raises(Unreadable, match="nothing of some position"):
+            read(body([told], **form), step)
+    _, [found] = read(body([[None, None, *positions(logs(3), [1, 2, 3], texts())[1:]]], **form), step)
+    assert (found.first, len(found.logprobs)) == (2, 3)
+
+
 def test_only_a_piece_is_held() -> None:
     data = body([positions(logs(90), [0] * 90, texts())])
     reader = MatrixReader()
@@ -178,7 +216,18 @@ def test_only_a_piece_is_held() -> None:
         reader.feed(data[start : start + 8192])
         largest = max(largest, len(reader._rest))
     reader.end()
-    assert largest < 540_000 < len(data) / 9
+    assert largest < 70_000 < len(data) / 60
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from Linux")
+def test_reading_takes_little_more_memory_than_what_it_gives() -> None:
+    """Of 8 positions of a vocabulary of 49,152: the matrix, its texts, and less than a third of the matrix for work."""
+    command = [sys.executable, "-m", "tests.benchmarks.bench_matrix", "read", "8"]
+    body = b"".join(pieces(8))
+    done = subprocess.run(command, input=body, capture_output=True, check=True, cwd=Path(__file__).parents[2])
+    found = re.search(r"without texts ([\d.]+)", done.stdout.decode())
+    assert found is not None, done
+    assert float(found[1]) <= 1.3, done.stdout
 
 
 # -- arithmetic -----------------------------------------------------------------------------------
@@ -233,6 +282,16 @@ def test_probability_zero_and_what_was_not_told() -> None:
         one.kl(Distribution(even.logprobs, Vocabulary.of(["a", "b", "c", "e"]), position=1, own=None))
     with pytest.raises(InvalidRequest, match="not in the vocabulary"):
         one.of("zebra")
+
+
+def test_what_was_read_can_be_sent_to_another_process() -> None:
+    _, [kept] = read(body([positions(logs(2), [3, 4], texts())]), 4096)
+    again = pickle.loads(
+        pickle.dumps(Distributions(kept.logprobs, kept.ids, first=1, vocabulary=kept.vocabulary))
+    )
+    assert again.vocabulary == kept.vocabulary
+    assert hash(again.vocabulary) == hash(kept.vocabulary)
+    assert again[1].kl(Distributions(kept.logprobs, kept.ids, first=1, vocabulary=kept.vocabulary)[1]) == 0
 
 
 def test_kept_in_a_file_to_the_bit(found: Distributions, tmp_path: Path) -> None:

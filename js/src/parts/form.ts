@@ -20,7 +20,8 @@ export class Form {
   readonly element = make("div", "acs-form");
   readonly #rows = new Map<string, Row>();
 
-  constructor(fields: readonly Field[], changed: () => void) {
+  /** `common`: what holds for a field that is left empty. */
+  constructor(fields: readonly Field[], changed: () => void, readonly common: Fields = {}) {
     const first = make("div", "acs-form-grid");
     const rest = make("div", "acs-form-grid");
     fields.forEach((field, place) => (place < FIRST ? first : rest).append(this.#row(field, changed)));
@@ -70,7 +71,7 @@ export class Form {
   #row(field: Field, changed: () => void): HTMLElement {
     const element = make("div", "acs-field");
     const label = make("label", "acs-field-name", field.name);
-    const input = inputFor(field);
+    const input = inputFor(field, this.common[field.name]);
     const help = make("p", "acs-field-help", field.kind === "texts" ? `${field.help}; one a line` : field.help);
     const error = make("p", "acs-field-error");
     input.id = label.htmlFor = freshId(field.name);
@@ -90,11 +91,12 @@ export class Form {
   }
 }
 
-function inputFor({ kind, name }: Field): Input {
+function inputFor({ kind, name }: Field, common: string | undefined): Input {
+  const empty = common === undefined ? "not sent" : `all lanes: ${common.replaceAll("\n", " ")}`;
   if (kind === "boolean") {
     const select = make("select", "");
     for (const value of ["", "true", "false"]) {
-      const option = make("option", "", value === "" ? "server's default" : value);
+      const option = make("option", "", value !== "" ? value : common === undefined ? "server's default" : empty);
       option.value = value;
       select.append(option);
     }
@@ -104,13 +106,14 @@ function inputFor({ kind, name }: Field): Input {
     const area = make("textarea", "");
     area.rows = 1;
     area.spellcheck = false;
+    if (common !== undefined) area.placeholder = empty;
     return area;
   }
   const input = make("input", "");
   // Not type="number": such a box gives back nothing for what it does not understand.
   input.type = "text";
   input.inputMode = kind === "integer" ? "numeric" : kind === "number" ? "decimal" : "text";
-  input.placeholder = name === "model" ? "the server's default" : "not sent";
+  input.placeholder = name === "model" && common === undefined ? "the server's default" : empty;
   input.autocomplete = "off";
   input.spellcheck = false;
   return input;

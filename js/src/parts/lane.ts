@@ -1,10 +1,13 @@
 /**
  * One lane of a comparison: its name and settings, the run it shows, and where it leaves the lane it is compared with.
  */
+import type { Fields } from "../host";
 import type { NodeState, State } from "../state";
 import { make, say } from "./dom";
 import type { Looked } from "./inspect";
 import { LaneDiff } from "./lanediff";
+import type { LaneForm } from "./laneform";
+import { nameOf } from "./rounds";
 import { RunView, type Around } from "./run";
 
 /** As the kernel tells it. */
@@ -12,6 +15,8 @@ export interface LaneSpec {
   letter: string;
   name: string;
   settings: string;
+  /** Its own, as text. */
+  fields: Fields;
   prompt: string | null;
 }
 
@@ -23,31 +28,43 @@ export class Lane {
   readonly #body = make("div", "acs-lane-body");
   readonly #empty = make("p", "acs-lane-empty", "Not run yet.");
   readonly #diff = make("p", "acs-lane-diff");
+  readonly #name = make("span", "acs-lane-name");
+  readonly #settings = make("p", "acs-lane-settings");
+  readonly #prompt = make("p", "acs-lane-prompt");
+  readonly #was = make("p", "acs-lane-settings");
   #view: RunView | null = null;
   #against: { node: string; diff: LaneDiff } | null = null;
 
   constructor(
-    readonly spec: LaneSpec,
+    public spec: LaneSpec,
+    readonly form: LaneForm,
     readonly around: Around,
     readonly signal: AbortSignal,
     again: () => void,
   ) {
-    const { letter, name, settings, prompt } = spec;
-    this.element.setAttribute("aria-label", `Lane ${letter}: ${name}`);
+    const { letter } = spec;
     const head = make("div", "acs-lane-head");
-    const title = make("span", "acs-lane-name", name);
-    title.title = settings;
     this.again.type = "button";
     this.again.setAttribute("aria-label", `Run lane ${letter}`);
     this.again.addEventListener("click", again);
-    head.append(make("b", "acs-lane-letter", letter), title, this.again);
-    this.element.append(head);
-    const said = settings.split(" · ").every((part) => name.includes(part));
-    if (!said) this.element.append(make("p", "acs-lane-settings", settings));
-    if (prompt !== null) this.element.append(make("p", "acs-lane-prompt", tail(prompt)));
-    this.#diff.hidden = true;
+    head.append(make("b", "acs-lane-letter", letter), this.#name, this.again);
+    this.#diff.hidden = this.#was.hidden = true;
     this.#body.append(this.#empty);
-    this.element.append(this.#diff, this.#body);
+    this.element.append(head, this.#settings, this.#prompt, form.element, this.#was, this.#diff, this.#body);
+    this.tell(spec);
+  }
+
+  /** Its name, settings and prompt, as they are now. */
+  tell(spec: LaneSpec): void {
+    this.spec = spec;
+    const { letter, name, settings, fields, prompt } = spec;
+    this.form.tell({ fields, prompt });
+    this.element.setAttribute("aria-label", `Lane ${letter}: ${name}`);
+    this.#name.textContent = name;
+    this.#name.title = settings;
+    const said = settings.split(" · ").every((part) => name.includes(part));
+    say(this.#settings, said ? "" : settings);
+    say(this.#prompt, prompt === null ? "" : tail(prompt));
   }
 
   get view(): RunView | null {
@@ -63,6 +80,8 @@ export class Lane {
       say(this.#diff, "");
     }
     this.#empty.hidden = run !== null;
+    const was = run === null ? undefined : nameOf(state, run);
+    say(this.#was, was === undefined || was === this.spec.name ? "" : `This text: ${was}`);
     if (run === null || state.runs[run] === undefined) return;
     if (this.#view === null) {
       this.#view = new RunView(run, state, this.around, this.signal);

@@ -18,8 +18,8 @@ export class PromptBox {
   readonly #facts = make("span", "acs-box-facts");
   readonly #problem = make("p", "acs-error");
 
-  constructor(changed: () => void) {
-    const label = make("label", "acs-box-label", "Prompt");
+  constructor(changed: () => void, name = "Prompt") {
+    const label = make("label", "acs-box-label", name);
     this.area.id = label.htmlFor = freshId("prompt");
     this.area.rows = 7;
     this.area.spellcheck = false;

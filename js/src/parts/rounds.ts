@@ -14,10 +14,22 @@ export interface Round {
   at: number;
 }
 
+/** Lane and round of each run, and the lane's name when it was run. */
+type Places = Record<string, [number, number, string?]>;
+
+function placesIn(state: State): Places {
+  const meta = markOf(state, "", "meta") as { compare?: { runs?: Places } } | undefined;
+  return meta?.compare?.runs ?? {};
+}
+
+/** What a lane was called when a run was begun in it; undefined where that was not kept. */
+export function nameOf(state: State, run: string): string | undefined {
+  return placesIn(state)[run]?.[2];
+}
+
 /** Every run that is in a lane, in the order in which they were begun: run, lane, round. */
 export function lanesOf(state: State): [string, number, number][] {
-  const meta = markOf(state, "", "meta") as { compare?: { runs?: Record<string, [number, number]> } } | undefined;
-  const runs = Object.entries(meta?.compare?.runs ?? {});
+  const runs = Object.entries(placesIn(state));
   return runs.map(([run, [lane, round]]): [string, number, number] => [run, lane, round]).filter(([run]) => state.runs[run] !== undefined);
 }
 

@@ -2,7 +2,7 @@
  * The board of a comparison: one prompt over lanes that stream side by side, each with its own Run, Stop and error; how
  * all are coloured; which lane the others are compared with; and the rounds that were run before.
  */
-import { LOST, widget, type Host, type Word } from "../host";
+import { LOST, widget, type Fields, type Host, type Word } from "../host";
 import { Choices, pageMemory } from "../parts/choices";
 import { Controls } from "../parts/controls";
 import { describe } from "../parts/description";
@@ -10,6 +10,8 @@ import { freshId, make, say } from "../parts/dom";
 import { mount } from "../parts/mounting";
 import { inspect, type Looked } from "../parts/inspect";
 import { Lane, type LaneSpec } from "../parts/lane";
+import type { Field } from "../parts/fields";
+import { LaneForm, type LaneDraft } from "../parts/laneform";
 import { PromptBox } from "../parts/promptbox";
 import { roundsOf, roundWords, shownAfter } from "../parts/rounds";
 import type { Around } from "../parts/run";
@@ -52,7 +54,11 @@ class Board {
       hide: () => undefined,
     };
     const specs = host.option<LaneSpec[]>("lanes") ?? [];
-    this.#lanes = specs.map((spec, place) => new Lane(spec, around, signal, () => this.#send(place)));
+    const [fields, common] = [host.option<Field[]>("form") ?? [], host.option<Fields>("common") ?? {}];
+    this.#lanes = specs.map((spec, place) => {
+      const form = new LaneForm(spec.letter, fields, common, () => this.#edited());
+      return new Lane(spec, form, around, signal, () => this.#send(place));
+    });
     const grid = make("div", "acs-lanes");
     grid.dataset["count"] = String(specs.length);
     grid.append(...this.#lanes.map(({ element }) => element));
@@ -119,15 +125,12 @@ class Board {
       this.#controls.show();
       for (const { view } of this.#lanes) view?.repaint();
     });
-    this.#box?.element.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-      event.preventDefault();
-      event.stopPropagation();
-      this.#send();
-    });
+    this.#box?.element.addEventListener("keydown", (event) => onSend(event, () => this.#send()));
+    this.#lanes.forEach(({ form }, place) => form.element.addEventListener("keydown", (event) => onSend(event, () => this.#send(place))));
     // JupyterLab refuses line breaks in any box inside a cell, by a listener on the box itself: it must not hear of them.
     this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
-    const ends = [this.host.hear((word) => this.#heard(word)), this.host.watch("prompt", () => this.#adopt())];
+    const watched = ["prompt", "drafts", "lanes"].map((name) => this.host.watch(name, () => this.#adopt()));
+    const ends = [this.host.hear((word) => this.#heard(word)), ...watched];
     signal.addEventListener("abort", () => {
       for (const end of ends) end();
       this.#flush();
@@ -172,11 +175,12 @@ class Board {
   #send(lane?: number): void {
     const asker = lane === undefined ? this.#run : this.#lanes[lane]?.again;
     if (this.#waiting !== undefined || asker?.getAttribute("aria-disabled") === "true" || (this.#box?.problem ?? "") !== "") return;
+    if (!this.#lanes.every(({ form }, place) => (lane ?? place) !== place || form.check())) return;
     this.#flush();
     say(this.#refusal, "");
     say(this.#notice, "");
-    const prompt = this.#box?.text ?? "";
-    if (!this.host.send(lane === undefined ? { type: "RunLanes", prompt } : { type: "RunLanes", prompt, lane })) return say(this.#refusal, LOST);
+    const asked = { type: "RunLanes" as const, prompt: this.#box?.text ?? "", drafts: this.#drafts };
+    if (!this.host.send(lane === undefined ? asked : { ...asked, lane })) return say(this.#refusal, LOST);
     this.#waiting = setTimeout(() => say(this.#notice, BUSY), BUSY_AFTER_MS);
   }
 
@@ -192,18 +196,41 @@ class Board {
     this.#keeping = setTimeout(() => this.#flush(), KEEP_AFTER_MS);
   }
 
-  /** Let the kernel keep what stands in the box, for a reload. */
+  get #drafts(): LaneDraft[] {
+    return this.#lanes.map(({ form }) => form.draft);
+  }
+
+  /** Let the kernel keep what stands in the boxes, for a reload. */
   #flush(): void {
     if (this.#keeping === undefined) return;
     clearTimeout(this.#keeping);
     this.#keeping = undefined;
     if (this.#box?.problem === "") this.host.keep("prompt", this.#box.text);
+    this.host.keep("drafts", this.#drafts);
   }
 
+  /** What the kernel or another view has changed; whoever types here goes before it. */
   #adopt(): void {
-    if (this.#keeping !== undefined || this.#box?.element.contains(document.activeElement)) return;
-    this.#box?.put(this.host.option<string>("prompt") ?? "");
+    const specs = this.host.option<LaneSpec[]>("lanes") ?? [];
+    this.#lanes.forEach((lane, place) => {
+      const spec = specs[place];
+      if (spec !== undefined && JSON.stringify(spec) !== JSON.stringify(lane.spec)) lane.tell(spec);
+    });
+    if (this.#keeping !== undefined) return;
+    if (!this.#box?.element.contains(document.activeElement)) this.#box?.put(this.host.option<string>("prompt") ?? "");
+    const drafts = this.host.option<LaneDraft[]>("drafts") ?? [];
+    this.#lanes.forEach(({ form }, place) => {
+      const draft = drafts[place];
+      if (draft !== undefined) form.put(draft);
+    });
   }
+}
+
+function onSend(event: KeyboardEvent, send: () => void): void {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  event.stopPropagation();
+  send();
 }
 
 function button(name: string, words: string, about: string): HTMLButtonElement {

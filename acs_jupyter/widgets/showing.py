@@ -1,0 +1,44 @@
+"""A window and the copy below it that is read where no kernel is: two outputs of one cell, in this order.
+
+Owns how both are put out. It must not know what either shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def textless(bundle: Any) -> Any:
+    """What a widget gives to be shown, without a text of its own: the copy beside it is that, and a second one would
+    show where widgets cannot."""
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    if data is not None:
+        data["text/plain"] = ""
+    return bundle
+
+
+def show(window: Any, copy: Mapping[str, str] | None = None) -> Any:
+    """Put both out; the handle of the copy, by which it can be written again. Without ``copy`` it is empty as yet."""
+    from IPython.display import display  # noqa: PLC0415  # only where something is shown
+
+    # Not the window itself, which may show itself by this very function.
+    bundle = textless(window._repr_mimebundle_())
+    data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    display(data, raw=True, metadata=metadata)
+    return display(dict(copy or {"text/plain": ""}), raw=True, display_id=True)
+
+
+def show_or_print(window: Any, line: str, copy: Mapping[str, str] | None = None) -> Any:
+    """The same in a kernel; elsewhere the line is printed, and there is no handle."""
+    if in_kernel():
+        return show(window, copy)
+    print(line)
+    return None
+
+
+def in_kernel() -> bool:
+    """Whether there are pages that could show a window."""
+    from IPython.core.getipython import get_ipython  # noqa: PLC0415  # only where something is shown
+
+    return getattr(get_ipython(), "kernel", None) is not None
