@@ -48,7 +48,7 @@ def build_request(fields: dict[str, Any]) -> CompletionRequest:
         if name not in REQUEST_FIELDS:
             raise InvalidRequest(unknown_field(name))
     if "prompt" not in given:
-        raise InvalidRequest("prompt is missing.")
+        raise InvalidRequest("prompt is missing: give a text, token ids, or a list of either.")
     if isinstance(given.get("stream_options"), StreamOptions):
         given["stream_options"] = msgspec.to_builtins(given["stream_options"])
     given = plain_fields(given)
@@ -91,7 +91,7 @@ def unchecked(fields: dict[str, Any]) -> Unchecked:
         given = plain_fields(msgspec.to_builtins(plain_fields(given)))
         msgspec.json.encode(given)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidRequest(f"A field has no form in JSON: {error}.") from None
+        raise InvalidRequest(f"A field has no form in JSON: {error}. Give plain texts and numbers.") from None
     known = {name: value for name, value in given.items() if name in REQUEST_FIELDS}
     return Unchecked(**{"prompt": "", **known}, given=given)
 
@@ -202,7 +202,7 @@ def explain(problem: str, given: Any) -> str:
         known = StreamOptions.__struct_fields__ if path == "stream_options" else ()
         return f"Unknown field '{_short(name)}' in {_short(path)}.{_suggestion(_short(name), known)}"
     if "missing required field" in problem:
-        return "prompt is missing."
+        return "prompt is missing: give a text, token ids, or a list of either."
     rule = problem.split(" - at ", maxsplit=1)[0].replace("`", "")
     if not path:
         return f"The body must be a JSON object: {rule[0].lower()}{rule[1:]}."

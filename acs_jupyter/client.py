@@ -32,10 +32,10 @@ class Client(Connection):
 
     Parameters: ``base_url`` and ``api_key`` (default: ``ACS_API_BASE``, ``ACS_API_KEY``; with or without
     ``/v1``), ``model`` (default for requests that name none), ``workload`` (``interactive`` or ``batch``),
-    ``timeout`` (seconds without a byte), ``retries`` (how often a refused request is sent again: 0 for never),
-    ``longest_wait`` (the longest ``Retry-After``, in seconds, that is waited for; default 600, and 10 for a model that
-    is paused), ``meter`` (see :class:`Meter`; by default the machine's
-    budget ledger, ``None`` for none).
+    ``timeout`` (seconds without a byte; default ``ACS_TIMEOUT``, else 900), ``retries`` (how often a refused request
+    is sent again, 0 for never; default ``ACS_RETRIES``, else 3), ``longest_wait`` (the longest ``Retry-After``, in
+    seconds, that is waited for; default ``ACS_LONGEST_WAIT``, else 600, and 10 for a model that is paused), ``meter``
+    (see :class:`Meter`; by default the machine's budget ledger, ``None`` for none).
     """
 
     def _set_up(self) -> None:

@@ -32,13 +32,14 @@ from .plain import has_utf8
 from .secret import Secret
 from .settings import (
     LOOPBACK,
+    READ_TIMEOUT,
+    RETRIES,
     address_of,
     names_of,
     normal_base,
-    seconds,
     secret_of,
+    told,
     usable,
-    whole,
     workload_of,
 )
 from .wire import CompletionRequest, Model, ModelStatus, Prompt
@@ -57,10 +58,6 @@ WORTH_SAYING = 5.0
 SAY_EVERY = 60.0
 Sink = Callable[[list[AnyEvent]], None]
 """Takes events as they happen; a session's ``apply``, usually."""
-READ_TIMEOUT = 900.0
-"""Seconds without a byte: a cold boot may take most of it, and the service itself gives up at 840."""
-
-
 KEPT_OPEN = 4.0
 """Seconds after which an idle connection is not used again: many servers close theirs after five, and a request that
 meets the closing is lost without anybody knowing whether it ran."""
@@ -76,8 +73,8 @@ class Connection:
         *,
         model: str | None = None,
         workload: str = "interactive",
-        timeout: float = READ_TIMEOUT,
-        retries: int = 3,
+        timeout: float | None = None,
+        retries: int | None = None,
         longest_wait: float | None = None,
         meter: Meter | Literal["ledger"] | None = "ledger",
     ) -> None:
@@ -92,14 +89,12 @@ class Connection:
             raise NotConfigured(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not set.")
         self.base_url = normal_base(base_url, self._reword("ACS_API_BASE"))
         self.model = model
-        self.retries = whole("retries", retries)
+        self.retries: int = told("retries", retries, RETRIES)
         self._models: list[Model] | None = None
         self._secret = usable(api_key, self._reword("ACS_API_KEY"))
         self._workload = workload_of(workload)
-        self._timeout = seconds("timeout", timeout)
-        self._longest_wait = (
-            None if longest_wait is None else seconds("longest_wait", longest_wait, zero=True)
-        )
+        self._timeout: float = told("timeout", timeout, READ_TIMEOUT)
+        self._longest_wait: float | None = told("longest_wait", longest_wait, None)
         self._said_at = -math.inf
         self.meter = _default_meter(api_key, self.base_url) if meter == "ledger" else meter
         self._inherited = False
@@ -298,7 +293,7 @@ class Connection:
 
     def _status_url(self, model: str) -> str:
         if not isinstance(model, str) or not model or not has_utf8(model):
-            raise InvalidRequest(f"model={model!r} is not a model's id.")
+            raise InvalidRequest(f"model={model!r} is not a model's id; models() lists them.")
         return f"{self.base_url}/models/{quote(model, safe='')}/status"
 
     def _read_status(self, reached: Reached) -> ModelStatus:

@@ -20,7 +20,7 @@ def plain_fields(fields: dict[str, Any]) -> dict[str, Any]:
     try:
         return {name: plain(name, value) for name, value in fields.items()}
     except RecursionError:
-        raise InvalidRequest("A field is nested too deep to be sent.") from None
+        raise InvalidRequest("A field is nested too deep to be sent; give plain values.") from None
 
 
 def plain(name: str, value: Any) -> Any:
@@ -47,7 +47,9 @@ def _several(name: str, value: Any) -> Any:
 def _whole(name: str, value: int) -> int:
     if value.bit_length() <= MOST_BITS:
         return value
-    raise InvalidRequest(f"{name}: a whole number of {value.bit_length()} bits is out of every range.")
+    raise InvalidRequest(
+        f"{name}: a whole number of {value.bit_length()} bits is out of every range; give a smaller one."
+    )
 
 
 def _text(name: str, text: str) -> str:
@@ -56,7 +58,7 @@ def _text(name: str, text: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidRequest(
             f"{name} holds a lone surrogate (U+{ord(text[error.start]):04X}) at character "
-            f"{error.start}; it has no UTF-8 form and cannot be sent."
+            f"{error.start}; it has no UTF-8 form and cannot be sent: take it out."
         ) from None
     return text
 

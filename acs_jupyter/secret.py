@@ -6,7 +6,10 @@ it is :meth:`Secret.reveal`, called where a header is written. It must not know 
 
 from __future__ import annotations
 
+import re
+
 HIDDEN = "[key]"
+_PREFIX = re.compile(r"acs-bm-[0-9A-Za-z]{8}(?=.{16})")
 FRAGMENT = 8
 """So many characters of a key in a row are taken for a piece of it."""
 
@@ -22,6 +25,12 @@ class Secret:
     def reveal(self) -> str:
         """The characters."""
         return self._value
+
+    @property
+    def prefix(self) -> str:
+        """The public part, ``acs-bm-`` and eight characters, or ``""``: a key that somebody chose has none."""
+        found = _PREFIX.match(self._value)
+        return found.group() if found else ""
 
     def redact(self, text: str) -> str:
         """The text without the characters."""

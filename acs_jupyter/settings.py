@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from numbers import Integral, Real
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,6 +16,9 @@ import httpx
 from .errors import NotConfigured
 from .secret import HIDDEN, Secret
 
+READ_TIMEOUT = 900.0
+"""Seconds without a byte: a cold boot may take most of it, and the service itself gives up at 840."""
+RETRIES = 3
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -98,6 +102,35 @@ def seconds(name: str, value: object, *, zero: bool = False) -> float:
         least = "from 0 on" if zero else "above 0"
         raise NotConfigured(f"{name}={value!r}: expected seconds, {least}.", advice="")
     return number
+
+
+def number_of(name: str, value: object) -> float | int:
+    """``timeout``, ``retries`` or ``longest_wait``, from a number or from text. Raises :class:`NotConfigured`."""
+    kind = int if name == "retries" else float
+    if isinstance(value, str):
+        try:
+            value = kind(value)
+        except ValueError:
+            what = "a whole number from 0 on" if kind is int else "seconds"
+            raise NotConfigured(f"{name}={value!r}: expected {what}.", advice="") from None
+    return _judged(name, value)
+
+
+def _judged(name: str, value: object) -> float | int:
+    return whole(name, value) if name == "retries" else seconds(name, value, zero=name == "longest_wait")
+
+
+def told(name: str, given: object, default: float | None) -> Any:
+    """What was given, else what the environment says (``ACS_TIMEOUT``), else the default, judged."""
+    variable = f"ACS_{name.upper()}"
+    if given is None and (text := os.environ.get(variable, "").strip()):
+        try:
+            return number_of(name, text)
+        except NotConfigured as problem:
+            raise NotConfigured(
+                f"{variable}: {problem.message}", advice="Correct it, or take it away."
+            ) from None
+    return default if given is None else _judged(name, given)
 
 
 def workload_of(value: object) -> str:

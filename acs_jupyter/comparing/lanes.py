@@ -134,7 +134,9 @@ def checked(prompt: Any) -> str:
     with suppress(UnicodeEncodeError):
         prompt.encode()
         return prompt
-    raise InvalidRequest("The prompt has a lone surrogate, which is no character and cannot be sent.")
+    raise InvalidRequest(
+        "The prompt has a lone surrogate, which is no character and cannot be sent: take it out."
+    )
 
 
 def as_json(fields: Mapping[str, Any]) -> dict[str, Any]:

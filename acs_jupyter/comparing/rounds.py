@@ -122,7 +122,7 @@ class Comparison:
             if lane in (one.letter, one.name) or (lane == number and not isinstance(lane, bool)):
                 return number
         names = ", ".join(f"{one.letter} ({one.name})" for one in self.lanes)
-        raise InvalidRequest(f"lane={lane!r} is none of {names}.")
+        raise InvalidRequest(f"lane={lane!r} is none of {names}: choose one.")
 
     def run(self, lane: int | str | None = None) -> None:
         """Send one lane, or all. Each is checked and its budget held by itself: one that is refused stops no other."""

@@ -74,7 +74,7 @@ class ColdBoot(ServerFailure):
 
     code = "modal_cold_boot"
     status = 503
-    advice = "The model is starting; one request waits for it."
+    advice = "The model is starting: send one request and wait for it; it may take minutes."
 
 
 class JobInterrupted(ServerFailure):
@@ -103,6 +103,7 @@ class HarvestUnavailable(ServerFailure):
 
     code = "harvest_unavailable"
     status = 503
+    advice = "Try again later."
 
 
 class ServerRestarting(ServerFailure):

@@ -28,7 +28,7 @@ class ModelNotFound(BadRequest):
     """No such model id."""
 
     code = "model_not_found"
-    advice = "`%acs models` lists the ids."
+    advice = "`%acs models`, or models() of a client, lists the ids."
 
 
 class ChatCompletionsUnsupported(BadRequest):
@@ -156,6 +156,7 @@ class HarvestJobNotFound(NotFound):
     """No such harvest job."""
 
     code = "harvest_job_not_found"
+    advice = "Check its id, and use the API key that began it."
 
 
 class JobNotFound(NotFound):
@@ -184,7 +185,7 @@ class JobCancelled(Conflict):
     """The job was cancelled; it has no result."""
 
     code = "job_cancelled"
-    advice = "Another tag (or idempotency key) runs it after all."
+    advice = "To run it after all, give another tag (or idempotency key)."
 
 
 class HarvestNotCancellable(Conflict):
@@ -206,7 +207,9 @@ class JobExpired(Expired):
     """The job's content was kept for its time and is gone, or it waited too long to run."""
 
     code = "job_expired"
-    advice = "Results are kept 24 hours; another tag (or idempotency key) runs it again, as new paid work."
+    advice = (
+        "Results are kept 24 hours; to run it again, as new paid work, give another tag (or idempotency key)."
+    )
 
 
 class RequestTooLarge(ApiError):
@@ -223,7 +226,7 @@ class TooManyRequests(ApiError):
     code = "too_many_requests"
     status = 429
     can_retry = True
-    advice = "Slow down."
+    advice = "Slow down: send fewer requests at once."
 
 
 class BudgetExceeded(TooManyRequests):
@@ -276,6 +279,7 @@ class ActivationQuotaExceeded(TooManyRequests):
 
     code = "activation_quota_exceeded"
     can_retry = False
+    advice = "The quota resets on the 1st (UTC); ask the operator to raise it."
 
 
 class HarvestQuotaExceeded(TooManyRequests):
@@ -283,6 +287,7 @@ class HarvestQuotaExceeded(TooManyRequests):
 
     code = "harvest_quota_exceeded"
     can_retry = False
+    advice = "The quota resets on the 1st (UTC); ask the operator to raise it."
 
 
 class HarvestConcurrencyExceeded(TooManyRequests):

@@ -379,7 +379,7 @@ def _seconds(deadline: object) -> float | None:
 def _id(job: object) -> str:
     job_id = job.id if isinstance(job, Job) else job
     if not isinstance(job_id, str) or not job_id or job_id in (".", "..") or not has_utf8(job_id):
-        raise InvalidRequest(f"job={job_id!r} is not a job's id.")
+        raise InvalidRequest(f"job={job_id!r} is not a job's id; `acs-jupyter jobs list` lists them.")
     return job_id
 
 

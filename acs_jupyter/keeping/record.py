@@ -201,7 +201,7 @@ def _records(notebook: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
         if not isinstance(cells, list):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{notebook} is not a notebook.") from None
+        raise ValueError(f"{notebook} is not a notebook: give the .ipynb file.") from None
     for number, cell in enumerate(cells, start=1):
         try:
             found = [_kept(output) for output in _of(list, _of(dict, cell).get("outputs"))]

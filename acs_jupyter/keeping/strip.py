@@ -48,7 +48,7 @@ def strip(notebook: str | os.PathLike[str], *, records: bool = False) -> Strippe
         (book.get("metadata") or {}).pop("widgets", None)
         new = (_SURROGATE.sub(_escaped, json.dumps(book, ensure_ascii=False, indent=1)) + "\n").encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError(f"{notebook} is not a notebook.") from None
+        raise ValueError(f"{notebook} is not a notebook: give the .ipynb file.") from None
     _replace(path, new)
     return Stripped(len(raw), len(new), widgets, taken)
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..commands.budget_options import add_arguments
 from ..errors import AcsError, InvalidRequest, NotConfigured
 from ..notebook.options import tokens
 from . import ledger, of_environment, report, resolve
@@ -32,33 +33,7 @@ _TIMES = ("at", "ended")
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise InvalidRequest(f"%acs budget: {message}. `%acs help budget` shows the options.")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options, on a parser of the magic or of the command line."""
-    parser.add_argument("action", nargs="?", choices=["show", "settle"], default="show")
-    parser.add_argument(
-        "--limit",
-        metavar="N",
-        help="tokens a month (UTC) of the key in use, such as 200k or 3m; none: no limit",
-    )
-    parser.add_argument("--session", action="store_true", help="--limit is of this session, not of the month")
-    parser.add_argument(
-        "--reset", action="store_true", help="believe no longer that the server called the budget used up"
-    )
-    parser.add_argument("--export", metavar="FILE", help="all entries to a new .csv or .jsonl file")
-    parser.add_argument("--overwrite", action="store_true", help="--export may replace a file that is there")
-    parser.add_argument(
-        "--as", dest="way", choices=resolve.WAYS, default="held",
-        help="settle: count all that was held (the default), what was seen (estimate), or nothing",
-    )  # fmt: skip
-    parser.add_argument("--jobs", action="store_true", help="settle: end holds of jobs too")
-    parser.add_argument(
-        "--elsewhere", action="store_true",
-        help="settle: end holds of processes that cannot be seen from here too (another machine or container, or"
-        " before a restart), of which nobody can tell whether they still run; without it after 24 hours",
-    )  # fmt: skip
+        raise InvalidRequest(f"%acs budget: {message}. `%acs help budget` lists the options.")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -184,7 +159,9 @@ def export(book: Ledger, name: str, *, overwrite: bool = False) -> str:
     except FileExistsError:
         raise InvalidRequest(f"--export {name}: it is there already; --overwrite replaces it.") from None
     except (OSError, ValueError) as problem:
-        raise InvalidRequest(f"--export {name}: {getattr(problem, 'strerror', None) or problem}.") from None
+        raise InvalidRequest(
+            f"--export {name}: {getattr(problem, 'strerror', None) or problem}. Name another place."
+        ) from None
     return f"{len(rows):,} entries in {path}"
 
 
@@ -194,12 +171,12 @@ def _limited(book: Ledger, asked: argparse.Namespace, meter: KeyMeter | None, se
         try:
             limit = tokens(asked.limit)
         except ValueError as problem:
-            raise InvalidRequest(f"--limit {asked.limit}: {problem}, or none.") from None
+            raise InvalidRequest(f"--limit {asked.limit}: {problem}, or none can be given.") from None
     told = "no limit" if limit is None else f"a limit of {limit:,} tokens"
     if asked.session:
         if not session:
             raise InvalidRequest(
-                "--session is about a notebook's session; `%acs budget --limit N --session` there."
+                "--session is about a notebook's session; use `%acs budget --limit N --session` there."
             )
         book.scope("session", book.session.state.name, limit or 0)
         return f"This session has {told}; {book.session.spent:,} are spent."

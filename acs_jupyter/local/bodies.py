@@ -29,7 +29,7 @@ async def read_body(request: Request, most: int, wait: float, too_large: Callabl
                 part = await anext(parts, None)
         except TimeoutError:
             raise ApiError(
-                f"No byte of the body came for {wait:g} seconds; {len(body)} had come.",
+                f"No byte of the body came for {wait:g} seconds; {len(body)} had come. Send it without a pause.",
                 code="invalid_request",
                 status=408,
                 retryable=False,

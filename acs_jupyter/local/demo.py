@@ -30,7 +30,7 @@ FOLDER = "acs-demo"
 def run(*, port: int, browser: bool, gguf: str | None) -> int:
     """Start both, wait until one of them ends or Ctrl-C comes, end both; the exit code."""
     if find_spec("jupyterlab") is None:
-        raise BadSetting("The demo needs JupyterLab: pip install 'acs-jupyter[lab,local]'")
+        raise BadSetting("The demo needs JupyterLab: pip install 'acs-jupyter[lab,local]'.")
     notebook = work_notebook(Path.cwd() / FOLDER)
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):

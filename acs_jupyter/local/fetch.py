@@ -48,7 +48,9 @@ def cached_model(say: Callable[[str], None], *, cache: Path | None = None) -> Pa
                 )
             os.replace(found, place)  # atomic: another process sees the whole file or none
     except OSError as problem:
-        raise FetchFailed(f"The model cannot be kept in the cache folder: {problem.strerror}.") from None
+        raise FetchFailed(
+            f"The model cannot be kept in the cache folder: {problem.strerror}. Make room there, or give --gguf FILE."
+        ) from None
     return place
 
 

@@ -42,7 +42,7 @@ def run(action: str, given: Mapping[str, Any]) -> list[str]:
     try:
         return _done(action, given, store)
     except sqlite3.Error as problem:
-        raise Failed(f"The keys cannot be changed now: {problem}.") from None
+        raise Failed(f"The keys cannot be changed now: {problem}. Try again in a moment.") from None
     finally:
         store.close()
 
@@ -71,13 +71,13 @@ def _prefix(given: str) -> str:
     found = _GIVEN.fullmatch(given.strip())
     if found is None:
         raise Failed(
-            "PREFIX must be the 8 characters after acs-bm- in a key (0-9 and a-f); 'acs-jupyter keys list' shows them."
+            "PREFIX must be the 8 characters after acs-bm- in a key (0-9 and a-f); 'acs-jupyter keys list' lists them."
         )
     return found[1]
 
 
 def _unknown(prefix: str) -> Failed:
-    return Failed(f"There is no key with the prefix '{prefix}'; 'acs-jupyter keys list' shows them.")
+    return Failed(f"There is no key with the prefix '{prefix}'; 'acs-jupyter keys list' lists them.")
 
 
 def _table(keys: Keys, ledger: Ledger, holds: Holds) -> list[str]:

@@ -77,18 +77,20 @@ def _opened(folder: Path) -> sqlite3.Connection:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         file.chmod(0o600)  # SQLite gives its two side files the mode of this one
     except OSError as problem:
-        raise StoreFailed(f"The data folder {folder} cannot be used: {problem.strerror}.") from None
+        raise StoreFailed(
+            f"The data folder {folder} cannot be used: {problem.strerror}. Name another one with --data."
+        ) from None
     try:
         db = _connected(str(file))
     except sqlite3.Error as problem:
-        raise StoreFailed(f"{file} cannot be opened: {problem}.") from None
+        raise StoreFailed(f"{file} cannot be opened: {problem}. Name another folder with --data.") from None
     try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
         _migrate(db)
     except sqlite3.Error as problem:
         db.close()
-        raise StoreFailed(f"{file} cannot be used: {problem}.") from None
+        raise StoreFailed(f"{file} cannot be used: {problem}. Name another folder with --data.") from None
     except StoreFailed:
         db.close()
         raise

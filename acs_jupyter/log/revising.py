@@ -34,7 +34,7 @@ def existing(session: Session, node: str) -> Node:
     """The node of that id. Raises when there is none, or when it or one above it was deleted."""
     found = session.nodes.get(node) if isinstance(node, str) else None
     if found is None:
-        raise InvalidRequest(f"There is no node {node!r} in this loom.")
+        raise InvalidRequest(f"There is no node {node!r} in this loom; check its id.")
     if is_deleted(session, node):
         raise InvalidRequest(f"Node {node} was deleted; undo brings it back.")
     return found
@@ -177,7 +177,9 @@ def merged(session: Session, node: str, make: NewId = new_id) -> Revised:
     """
     here = _with_text(session, node)
     if here.parent is None:
-        raise InvalidRequest(f"Node {node} is a root; there is nothing to merge it with.")
+        raise InvalidRequest(
+            f"Node {node} is a root; there is nothing to merge it with. Name a node below it."
+        )
     parent = session.nodes[here.parent]
     only = alive(session, parent.id) == [node]
     _complete(session, parent.id)
@@ -209,12 +211,14 @@ def moved(session: Session, node: str, parent: str | None, before: str | None = 
     if parent is not None:
         existing(session, parent)
         if any(step.id == node for step in session.path(parent)):
-            raise InvalidRequest(f"Node {node} cannot hang below itself.")
+            raise InvalidRequest(f"Node {node} cannot hang below itself: name another parent.")
     if before is not None and (existing(session, before).parent != parent or before == node):
-        raise InvalidRequest(f"Node {before} is not another child of the parent that was named.")
+        raise InvalidRequest(
+            f"Node {before} is not another child of the parent that was named: name one of its children."
+        )
     if parent != here.parent and any(session.nodes[step].echo for step in below(session, node)):
         raise InvalidRequest(
-            "A text that the server repeated (echo) stands here; it can only be below its prompt."
+            "A text that the server repeated (echo) stands here; it can only be below its prompt: leave it there."
         )
     what = "reorder" if parent == here.parent else "move"
     return Revised(what, changes=(Change(node, "place", [parent, before]),))
@@ -238,7 +242,7 @@ def deleted(session: Session, nodes: list[str]) -> Revised:
         existing(session, node)
         check_quiet(session, node)
     if not nodes:
-        raise InvalidRequest("No node was named.")
+        raise InvalidRequest("No node was named: give at least one.")
     return Revised("delete", changes=tuple(Change(node, "deleted", True) for node in dict.fromkeys(nodes)))
 
 
@@ -311,7 +315,7 @@ def undone(session: Session) -> Revised:
 def redone(session: Session) -> Revised:
     """The event that does the last step taken back once more."""
     if not session.arrangement.undone:
-        raise InvalidRequest("There is nothing to redo.")
+        raise InvalidRequest("There is nothing to redo; undo a step first.")
     step = session.arrangement.undone[-1]
     return _again(session, step.what, "redo", step.changes)
 
@@ -336,7 +340,10 @@ def _children_to(session: Session, here: Node, target: str) -> list[Change]:
 def _with_text(session: Session, node: str) -> Node:
     here = existing(session, node)
     if any(step.ids is not None for step in session.path(node)):
-        raise InvalidRequest(f"Node {node} follows token ids whose text is not known; it stays as it is.")
+        raise InvalidRequest(
+            f"Node {node} follows token ids whose text is not known; it stays as it is. Begin with "
+            "a text prompt to change it."
+        )
     return here
 
 
@@ -363,10 +370,10 @@ def _first_token(node: Node, chars: int) -> int:
 
 def _storable(text: str) -> None:
     if not isinstance(text, str):
-        raise InvalidRequest("A node's text is a string.")
+        raise InvalidRequest("A node's text must be a text.")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise InvalidRequest(
-            "The text holds half of a surrogate pair, which cannot be stored or sent."
+            "The text holds half of a surrogate pair, which cannot be stored or sent: take it out."
         ) from None

@@ -114,5 +114,5 @@ def _marked(session: Session, node: str, fields: dict[str, Any]) -> ev.Revised |
     allowed = ("tags", "note", "bookmark", "rating", "unread", "folded", "sampling")
     for name in fields:
         if name not in allowed:
-            raise InvalidRequest(f"{name} is no mark; a node can have {', '.join(allowed)}.")
+            raise InvalidRequest(f"{name} is no mark; choose from {', '.join(allowed)}.")
     return revising.marked(session, node, **fields)

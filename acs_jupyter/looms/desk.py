@@ -38,9 +38,9 @@ from ..log.intents import (
     Visit,
     Write,
 )
+from ..notebook.defaults import CELL_DEFAULTS
 from ..notebook.form import fields, read, written
 from ..notebook.growing import Grower
-from ..notebook.root import CELL_DEFAULTS
 from ..notebook.workbench import this_kernel_s
 from ..pump import Pump
 from ..widgets.loom import LoomWindow

@@ -51,7 +51,9 @@ class LoomFile:
             return cls(target, session, lock, written)
         except OSError as error:
             lock.release()
-            raise InvalidRequest(f"{target} cannot be written: {error.strerror}.") from None
+            raise InvalidRequest(
+                f"{target} cannot be written: {error.strerror}. Name another place."
+            ) from None
         except BaseException:
             lock.release()
             raise
@@ -61,7 +63,7 @@ class LoomFile:
         """Read a session's file and go on writing to it."""
         target = Path(path)
         if not target.is_file():
-            raise InvalidRequest(f"There is no file {target}.")
+            raise InvalidRequest(f"There is no file {target}: check the name, or begin one with loom.keep.")
         lock = _locked(target)
         try:
             cut = _cut_torn(target)
@@ -72,7 +74,9 @@ class LoomFile:
             made.cut = cut
         except OSError as error:
             lock.release()
-            raise InvalidRequest(f"{target} cannot be opened: {error.strerror}.") from None
+            raise InvalidRequest(
+                f"{target} cannot be opened: {error.strerror}. Check the name and that you may read and write it."
+            ) from None
         except BaseException:
             lock.release()
             raise

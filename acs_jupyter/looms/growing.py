@@ -89,7 +89,7 @@ def _readable(session: Session, node: str) -> Any:
         raise InvalidRequest(f"Node {node} is still being generated: stop it, or wait.")
     if any(step.ids is not None for step in session.path(node)):
         raise InvalidRequest(
-            f"Node {node} follows token ids whose text is not known; it cannot go on as text."
+            f"Node {node} follows token ids whose text is not known; it cannot go on as text. Begin with a text prompt."
         )
     return here
 

@@ -81,7 +81,7 @@ class Loom(Changing):
             file = LoomFile.open(path)
         except InvalidRequest as error:
             if "being written" in error.message:
-                raise InvalidRequest(f"{error.message} To look at it: read_only=True.") from None
+                raise InvalidRequest(f"{error.message} To look at it, open it with read_only=True.") from None
             raise
         loom = cls(file.session, client=client, **sampling)
         loom._file = file
@@ -92,7 +92,9 @@ class Loom(Changing):
         from .file import LoomFile  # noqa: PLC0415  # only when a file is used
 
         if self._file is not None:
-            raise InvalidRequest(f"This loom is kept in {self._file.path} already.")
+            raise InvalidRequest(
+                f"This loom is kept in {self._file.path} already; export() writes a copy elsewhere."
+            )
         self._file = LoomFile.create(path, self.session)
         return self._file.path
 
@@ -138,7 +140,7 @@ class Loom(Changing):
         try:
             Path(path).write_bytes(data)
         except OSError as error:
-            raise InvalidRequest(f"{path} cannot be written: {error.strerror}.") from None
+            raise InvalidRequest(f"{path} cannot be written: {error.strerror}. Name another place.") from None
         return notes
 
     @property
@@ -233,7 +235,9 @@ class Loom(Changing):
 
     def _client(self, name: str) -> Any:
         if self.client is None or not hasattr(self.client, name):
-            raise InvalidRequest("This loom has no client to grow with: Loom(..., client=Client()).")
+            raise InvalidRequest(
+                "This loom has no client to grow with: give one, Loom(..., client=Client())."
+            )
         return self.client
 
     def _home(self) -> str:
@@ -267,5 +271,5 @@ def _session_of(source: Session | Completion | Choice) -> Session:
     if isinstance(source, (Completion, Choice)):
         return source.session
     raise InvalidRequest(
-        f"A loom begins with a text, a session or a completion, not with {type(source).__name__}."
+        f"A loom must begin with a text, a session or a completion, not with {type(source).__name__}."
     )

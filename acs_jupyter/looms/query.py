@@ -156,14 +156,14 @@ class _Parser:
 
     def _one(self, nested: int) -> Predicate:
         if nested > _MOST_NESTED:
-            raise InvalidRequest("The predicate is nested too deeply.")
+            raise InvalidRequest("The predicate is nested too deeply: use fewer brackets.")
         if self._took("not"):
             inner = self._one(nested + 1)
             return lambda s, n: not inner(s, n)
         if self._took("("):
             inner = self._any(nested + 1)
             if not self._took(")"):
-                raise InvalidRequest("The predicate has a ( without its ).")
+                raise InvalidRequest("The predicate has a ( without its ): add it.")
             return inner
         kind, name = self._next("a name")
         if kind != "name" or name in ("and", "or", "contains") or name in _CONSTANTS:
@@ -200,7 +200,7 @@ class _Parser:
 
     def _next(self, what: str) -> tuple[str, str]:
         if self._at >= len(self._words):
-            raise InvalidRequest(f"The predicate ends where {what} should stand.")
+            raise InvalidRequest(f"The predicate ends where {what} is needed.")
         self._at += 1
         return self._words[self._at - 1]
 

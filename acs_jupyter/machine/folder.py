@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_bytes
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from ..secret import Secret
 
 OFF = "off"
-_PREFIX = re.compile(r"acs-bm-[0-9A-Za-z]{8}(?=.{16})")
 
 
 def user_folder() -> Path:
@@ -60,7 +58,6 @@ def mark(secret: Secret, salt: str) -> str:
     A key that somebody chose may be guessable, so it has no prefix here.
     """
     text = secret.reveal()
-    shown = _PREFIX.match(text)
     digest = hashlib.scrypt(text.encode(), salt=salt.encode(), n=2**13, r=8, p=1, dklen=12).hex()
     del text  # a verbose traceback shows a frame's names with their values
-    return f"{shown.group() if shown else 'key'}:{digest}"
+    return f"{secret.prefix or 'key'}:{digest}"

@@ -75,10 +75,12 @@ def _place(name: str, value: Any, number: int | None) -> Place:
             raise InvalidRequest(f"--in {name}: nothing has been run in this session yet.")
         value = Completion(value, next(reversed(value.runs)))
     if not isinstance(value, Completion):
-        raise InvalidRequest(f"--in {name}: {name} is no completion and no session, but {_kind(value)}.")
+        raise InvalidRequest(
+            f"--in {name}: {name} is no completion and no session, but {_kind(value)}; name what -o kept."
+        )
     nodes = [choice.node for choice in value.choices]
     if not nodes:
-        raise InvalidRequest(f"--in {name}: {name} has not begun yet; continue it when it has ended.")
+        raise InvalidRequest(f"--in {name}: {name} has not begun yet; wait for its end, then continue it.")
     if number is None and len(nodes) > 1:
         raise InvalidRequest(
             f"--in {name}: {name} has {len(nodes)} choices; name one, --in {name}:1 to {name}:{len(nodes)}."
@@ -97,7 +99,8 @@ def _checked(name: str, place: Place) -> Place:
         )
     if any(node.ids is not None for node in place.session.path(place.node)):
         raise InvalidRequest(
-            f"--in {name}: its prompt was token ids, whose text is not known; it cannot go on as text."
+            f"--in {name}: its prompt was token ids, whose text is not known; it cannot go on as "
+            "text. Begin with a text prompt."
         )
     return place
 

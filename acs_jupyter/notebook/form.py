@@ -42,7 +42,7 @@ def read(given: dict[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, text in given.items():
         if name not in SHOWN:
-            raise InvalidRequest(f"'{name}' is not a field of the form.")
+            raise InvalidRequest(f"'{name}' is not a field of the form; use one it shows.")
         if name == "stop":
             values[name] = [parse_value(name, line) for line in text.split(MANY) if line]
         elif text.strip():

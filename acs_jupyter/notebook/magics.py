@@ -7,7 +7,6 @@ HTTP or SQL.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,52 +14,40 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
-from traitlets import Float, Int, Unicode
+from traitlets import TraitError
 
 from ..errors import AcsError, InvalidRequest
 from ..ledger import place
 from . import topics
+from .body import BODILESS, bodiless, exact_body
 from .continuing import place_of
+from .defaults import names
 from .display import make_view, show_copy
-from .options import (
-    SHORT,
-    CellOptions,
-    nearest,
-    option_names,
-    parse_cell_line,
-    parse_switch,
-    parse_value,
-    setting_names,
-    split,
-)
-from .root import CELL_DEFAULTS, Notebook
+from .options import CellOptions, nearest, option_names, parse_cell_line, split, uncommented
+from .root import Notebook
+from .telling import Telling, misconfigured
 from .template import fill
+from .traits import CellTraits
 
 if TYPE_CHECKING:
     from ..completion import Completion
 
-BODILESS = "cell"
-"""What a cell that is nothing but its ``%%acs`` line becomes: ``%acs cell ...``; nobody needs to type it."""
-COMMANDS = ["budget", "doctor", "help", "jobs", "last", "local", "models", "recover", "set"]
+COMMANDS = [
+    "budget", "debug", "doctor", "help", "jobs", "last", "local", "models", "recover", "set", "settings",
+]  # fmt: skip
 
 
 @magics_class
-class AcsMagics(Magics):
+class AcsMagics(Magics, CellTraits):
     """The magics of one shell. Traits are the defaults of a cell (``c.AcsMagics.max_tokens = 200``)."""
 
-    model = Unicode(None, allow_none=True, help="Model id of cells that name none.").tag(config=True)
-    max_tokens = Int(CELL_DEFAULTS["max_tokens"], help="Most tokens of a cell's choice.").tag(config=True)
-    temperature = Float(None, allow_none=True, help="Temperature; unset: the server's.").tag(config=True)
-    logprobs = Int(
-        CELL_DEFAULTS["logprobs"], allow_none=True, help="Alternatives a token, for the tooltips."
-    ).tag(config=True)
-
     def __init__(self, shell: InteractiveShell, **kwargs: Any) -> None:
-        super().__init__(shell, **kwargs)
+        super().__init__(shell, **kwargs)  # type: ignore[call-arg]  # IPython's class has no types
         self.notebook = Notebook(make_view=lambda: make_view(shell))
-        for name in ("model", "max_tokens", "temperature", "logprobs"):
-            if getattr(self, name) is not None:
-                self.notebook.defaults[name] = getattr(self, name)
+        self.telling = Telling(self.notebook.redact)
+        for name in names():
+            self._take(name)
+        self.observe(lambda change: self._take(change["name"]), names())
         self._running: list[str] = []
         self._looked_back = False
 
@@ -70,15 +57,15 @@ class AcsMagics(Magics):
     @cell_magic("acs")
     def cell(self, line: str, cell: str) -> None:
         """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
-        with _told_in_one_line():
-            self._run(line, self._prompt(line, cell))
+        with self.telling:
+            self._run(uncommented(line), self._prompt(line, cell))
 
     @no_var_expand
     @line_magic("acs")
     def line(self, line: str) -> Any:
-        """``%acs budget|doctor|help|jobs|last [NAME]|local [--gguf FILE]|models|recover|set [NAME [VALUE]]``."""
-        with _told_in_one_line():
-            command, _, rest = line.strip().partition(" ")
+        """``%acs COMMAND``: budget, debug, doctor, help, jobs, last, local, models, recover, set, settings."""
+        with self.telling:
+            command, _, rest = uncommented(line).strip().partition(" ")
             if command not in (*COMMANDS, BODILESS):
                 if not command:
                     print(topics.text("")[0])
@@ -178,36 +165,27 @@ class AcsMagics(Magics):
             return None
         return boundary_frame(measured)
 
-    def _set(self, rest: str) -> None:
-        name, _, value = rest.partition(" ")
-        name = name.replace("-", "_")
-        if name == "notes":
-            self.notebook.show_notes = parse_switch("notes", value.strip())
-            print(f"notes = {'on' if self.notebook.show_notes else 'off'}")
-            return
-        defaults = self.notebook.defaults
-        if not name:
-            print("\n".join(f"{key} = {json.dumps(value)}" for key, value in sorted(defaults.items())))
-            return
-        name = {short[1:]: long for long, short in SHORT.items()}.get(name.lstrip("_"), name.lstrip("_"))
-        if name not in setting_names():
-            known = nearest(name, setting_names()) or f" There are: notes, {', '.join(setting_names())}."
-            raise InvalidRequest(f"'{name}' is not a setting.{known}")
-        self._set_field(name, value.strip())
-        told = f"= {json.dumps(defaults[name])}" if name in defaults else "is not sent"
-        print(f"{name} {told}")
+    def _take(self, name: str) -> None:
+        """What the configuration says of a setting, now or later (``%config AcsMagics.max_tokens = 200``)."""
+        value = getattr(self, name)
+        if value is None:
+            self.notebook.settings.config.pop(name, None)
+        else:
+            self.notebook.settings.config[name] = value
 
-    def _set_field(self, name: str, text: str) -> None:
-        """``none``: not sent; ``default``: as at the start; no text: as it is."""
-        defaults = self.notebook.defaults
-        if text.lower() in ("none", "default"):
-            defaults.pop(name, None)
-            if text.lower() == "default" and name in CELL_DEFAULTS:
-                defaults[name] = CELL_DEFAULTS[name]
-        elif text:
-            new = parse_value(name, " ".join(split(text)))
-            check_defaults({**defaults, name: new})
-            defaults[name] = new
+    def _set(self, rest: str) -> None:
+        from .choosing import set_one  # noqa: PLC0415  # only when a setting changes
+
+        set_one(self.notebook.settings, rest)
+
+    def _settings(self, rest: str) -> None:
+        _nothing_more("settings", rest)
+        from .choosing import page  # noqa: PLC0415  # only when somebody asks
+
+        print(page(self.notebook))
+
+    def _debug(self, rest: str) -> None:
+        self.telling.command(rest)
 
     def _local(self, rest: str) -> None:
         arguments = split(rest)
@@ -272,7 +250,7 @@ class AcsMagics(Magics):
         words = event.line.split()
         done = words[:-1] if event.symbol and words else words  # the words before the one being typed
         if event.line.startswith("%acs"):
-            after = {(): COMMANDS, ("set",): setting_names(), ("help",): topics.names()}
+            after = {(): COMMANDS, ("set",): names(), ("help",): topics.names()}
             return list(after.get(tuple(done[1:]), []))
         if done and done[-1] in ("-m", "--model"):
             return self._known_models()
@@ -285,71 +263,21 @@ class AcsMagics(Magics):
             return []
 
 
-def bodiless(lines: list[str]) -> list[str]:
-    """A cell of its ``%%acs`` line alone as a line magic: IPython would refuse it before anyone could say more."""
-    if len(lines) != 1 or not _HEAD.match(lines[0]):
-        return lines
-    return [f"%acs {BODILESS} {lines[0].removeprefix('%%acs').strip()}\n"]
-
-
-# In a terminal, whether a cell is complete is asked after its first line: then the body is still to come.
-bodiless.has_side_effects = True  # type: ignore[attr-defined]
-
-_HEAD = re.compile(r"(?m)^%%acs(?=[ \t\r\n])")
-
-
-def exact_body(running: list[str], line: str, cell: str, transform: Callable[[str], str]) -> str:
-    """The prompt of a cell, as it was typed.
-
-    ``running``: the cells under way as the front end sent them, outermost first. IPython's own copy of a body has lost
-    ``>>>`` prompts and blanks, so the typed one is taken: the part of a running cell of which IPython (``transform``)
-    makes this very call. To end a prompt in a newline, end the cell in an empty line. When other code calls the magic,
-    ``cell`` is the prompt, less the one newline that IPython puts at the end of every body.
-    """
-    call = f"get_ipython().run_cell_magic('acs', {line!r}, {cell!r})\n"
-    for raw in running:
-        for found in _HEAD.finditer(raw):
-            typed = raw[found.start() :]
-            if transform(typed) == call:
-                return typed.partition("\n")[2]
-    return cell[:-1] if cell.endswith("\n") else cell
-
-
-def check_defaults(fields: dict[str, Any]) -> None:
-    """Refuse a default that no request could carry."""
-    from ..checks import build_request  # noqa: PLC0415  # only when a setting changes
-
-    build_request({**fields, "prompt": "x"})
-
-
 def _nothing_more(command: str, rest: str) -> None:
     if rest:
         raise InvalidRequest(f"%acs {command} takes nothing more; not {rest}.")
-
-
-class _told_in_one_line:  # noqa: N801  # reads as a clause
-    """Errors leave as one line: IPython asks an exception for its own rendering before it writes a traceback."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, AcsError):
-            _render_as(error, str(error))
-        elif isinstance(error, KeyboardInterrupt):
-            _render_as(error, "KeyboardInterrupt: stopped; what came is kept.")
-
-
-def _render_as(error: BaseException, text: str) -> None:
-    error._render_traceback_ = lambda: [text]  # type: ignore[attr-defined]
 
 
 def load(shell: InteractiveShell) -> None:
     """Register the magics with a shell; loading twice keeps the first."""
     if "acs" in shell.magics_manager.magics["cell"]:
         return
-    magics = AcsMagics(shell, parent=shell)
+    try:
+        magics = AcsMagics(shell, parent=shell)
+    except TraitError as problem:
+        raise misconfigured(str(problem)) from None
     shell.register_magics(magics)
+    magics.telling.begin()
     shell.input_transformers_cleanup.append(bodiless)
     shell.events.register("pre_run_cell", magics.before_cell)
     shell.events.register("post_run_cell", magics.after_cell)
@@ -367,6 +295,7 @@ def unload(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.remove(bodiless)
     shell.events.unregister("pre_run_cell", magics.before_cell)
     shell.events.unregister("post_run_cell", magics.after_cell)
+    magics.telling.end()
     magics.notebook.close()
-    if "acs_jupyter.job_cell" in sys.modules:
-        sys.modules["acs_jupyter.job_cell"].close()
+    if "acs_jupyter.jobs.cell" in sys.modules:
+        sys.modules["acs_jupyter.jobs.cell"].close()

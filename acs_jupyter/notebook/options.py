@@ -143,7 +143,16 @@ def split(line: str) -> list[str]:
     try:
         return list(words)
     except ValueError:
-        raise InvalidRequest(f"A quote is not closed in: {line.strip()}") from None
+        raise InvalidRequest(f"A quote is not closed; add it: {line.strip()}") from None
+
+
+def uncommented(line: str) -> str:
+    """The line without a comment at its end, as Python's are written: two blanks, ``#``, a blank; not within quotes."""
+    for found in re.finditer(r"(?:^|[ \t]{2,})#(?= |$)", line):
+        before = line[: found.start()]
+        if before.count("'") % 2 == 0 and before.count('"') % 2 == 0:
+            return before
+    return line
 
 
 def option_names() -> list[str]:
@@ -169,7 +178,7 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             word = unknown.group(1)
             if not word.startswith("-"):
-                raise InvalidRequest(f"'{word}' is not an option; the prompt goes into the cell's body.")
+                raise InvalidRequest(f"'{word}' is not an option; write the prompt into the cell's body.")
             if word in ("-h", "--help", "--"):
                 raise InvalidRequest("`%acs help options` lists the options.")
             key = word.split("=")[0].replace("_", "-")

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import AcsError, InvalidRequest, NotConfigured
+from ..errors import AcsError, InvalidRequest, ModelNotFound, NotConfigured
 from ..log.intents import AnyIntent
 from ..log.session import Session
 from ..machine.local_process import LocalServer
 from ..secret import Secret
 from ..wire import CompletionRequest, Model, request_fields
 from .boundary import Note, goes_on_inside, last_word, notes
-from .options import CellOptions
+from .defaults import Defaults
+from .options import CellOptions, nearest
 
 if TYPE_CHECKING:
     from ..completion import Completion
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from ..ledger.meter import KeyMeter
     from ..pump import Handle, Pump
     from .continuing import Place
-
-CELL_DEFAULTS: dict[str, Any] = {"max_tokens": 128, "logprobs": 5}
-"""What a cell asks for unless told otherwise: a short text, with alternatives for the tooltips."""
 
 
 class Asking(Protocol):
@@ -61,9 +59,8 @@ class Notebook:
     """One kernel's work. ``make_view`` gives a fresh view for each run of a cell."""
 
     make_view: Callable[[], View] = _no_view
-    defaults: dict[str, Any] = field(default_factory=lambda: dict(CELL_DEFAULTS))
+    settings: Defaults = field(default_factory=Defaults, repr=False)
     point_out: Callable[[str], None] = print
-    show_notes: bool = True
     last: Completion | None = field(default=None, repr=False)
     last_prompt: tuple[str, CellOptions] | None = field(default=None, repr=False)
     running: dict[str, Handle] = field(default_factory=dict, repr=False)
@@ -71,7 +68,7 @@ class Notebook:
     base_url: str | None = None
     api_key: Secret | None = None
     _pump: Pump | None = field(default=None, repr=False)
-    _connected_to: tuple[str, Secret] | None = field(default=None, repr=False)
+    _connected_to: tuple[Any, ...] | None = field(default=None, repr=False)
     _environment: dict[str, str | None] = field(default_factory=dict, repr=False)
     _models: list[Model] | None = field(default=None, repr=False)
     _local: LocalServer | None = field(default=None, repr=False)
@@ -86,6 +83,20 @@ class Notebook:
         made = cls(base_url=own.base_url, api_key=own._secret)
         made._pump, made._connected_to = Pump(own), made._where()
         return made
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The request's fields of a cell that says nothing. Raises :class:`InvalidRequest` for a bad setting."""
+        return self.settings.fields()
+
+    @property
+    def show_notes(self) -> bool:
+        """Whether a prompt's boundaries are pointed out."""
+        return bool(self.settings["notes"])
+
+    @show_notes.setter
+    def show_notes(self, on: bool) -> None:
+        self.settings.chosen["notes"] = on
 
     def run(
         self,
@@ -111,7 +122,19 @@ class Notebook:
         self.point_out_notes(whole, request)
         view = self.make_view()
         start = lambda: self.start(request, Session(), place, added=prompt)  # noqa: E731  # sent when all can see it
-        return self._shown(view, start, options, keep)
+        try:
+            return self._shown(view, start, options, keep)
+        except ModelNotFound as error:
+            error.hint = f"{self.nearest_model(request.model)}{error.hint}"
+            raise
+
+    def nearest_model(self, name: Any) -> str:
+        """A sentence that suggests the nearest model the server has, or ``""``."""
+        try:
+            known = [model.id for model in self.models(refresh=False)]
+        except AcsError:
+            return ""
+        return f"{nearest(str(name), known)} ".lstrip()
 
     def point_out_notes(self, prompt: str, request: CompletionRequest) -> None:
         """Say what a prompt's boundaries may do, unless that is switched off."""
@@ -295,6 +318,15 @@ class Notebook:
                 os.environ[name] = value
         self._environment.clear()
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the embedded server of this kernel is what is talked to."""
+        return self._local is not None and self.base_url == self._local.base
+
+    def redact(self, text: str) -> str:
+        """The text without the key in use."""
+        return self._where()[1].redact(text)
+
     def where(self) -> tuple[str, Secret]:
         """The server that is talked to, and the key; either may be empty."""
         return self._where()
@@ -310,11 +342,13 @@ class Notebook:
         from ..client import AsyncClient  # noqa: PLC0415  # httpx loads with the first request
         from ..pump import Pump  # noqa: PLC0415
 
-        if self._pump is None or self._connected_to != (base, key):
+        how = {name: self.settings[name] for name in ("timeout", "retries", "longest_wait")}
+        wanted = (base, key, *how.values())
+        if self._pump is None or self._connected_to != wanted:
             if self._pump is not None:
                 self._pump.close()
-            self._pump = Pump(AsyncClient(base, key))
-            self._connected_to = (base, key)
+            self._pump = Pump(AsyncClient(base, key, **how))
+            self._connected_to = wanted
             self._models = None
         return self._pump
 

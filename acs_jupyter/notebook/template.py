@@ -38,7 +38,9 @@ def fill(text: str, names: Mapping[str, Any]) -> str:
             try:
                 result = getattr(result, attribute)
             except AttributeError:
-                raise InvalidRequest(f"@@{{{inside}}}: {name} has no attribute {attribute}.") from None
+                raise InvalidRequest(
+                    f"@@{{{inside}}}: {name} has no attribute {attribute}; check the name."
+                ) from None
             except Exception as error:  # noqa: BLE001  # a property of the reader's own object
                 raise _no_text(inside, error) from None
         try:
@@ -50,4 +52,6 @@ def fill(text: str, names: Mapping[str, Any]) -> str:
 
 
 def _no_text(inside: str, error: Exception) -> InvalidRequest:
-    return InvalidRequest(f"@@{{{inside}}} gave no text: its own code raised {type(error).__name__}.")
+    return InvalidRequest(
+        f"@@{{{inside}}} gave no text: its own code raised {type(error).__name__}. Make the text first, and name that."
+    )

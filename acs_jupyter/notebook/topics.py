@@ -1,11 +1,14 @@
 """The help texts of ``%acs help``.
 
-Owns the words and the examples; every example runs as it stands. It must know no more of the package than
-its options.
+Owns the words. It must know no more of the package than its options and where it keeps files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from . import examples
+from . import topics_keeping as more
 from .options import BUDGET, FLAGS, HELP, JOB_FLAGS, SHORT
 
 _START = """\
@@ -20,6 +23,8 @@ _START = """\
 %acs last [NAME]           the last completion, or a named one, once more with its branches, saved with the notebook
 %acs recover               what had come when a kernel was killed, as a copy that the notebook saves; all, forget
 %acs local                 start the embedded server, no key and no network needed
+%acs settings              every setting, its value and where that came from: %acs help settings
+%acs debug                 the last error with its traceback; on, off: %acs help errors
 %acs help TOPIC            topics: {topics}
 
 In a terminal, end a cell with Esc and then Enter; empty lines at its end are no part of the prompt."""
@@ -175,23 +180,47 @@ def _options() -> str:
     return "\n".join(f"{left:<26} {right}" for left, right in rows)
 
 
+def _privacy() -> str:
+    from ..doctor.kept import kept  # noqa: PLC0415  # only when somebody asks
+
+    lines = []
+    for one in kept():
+        lines.append(f"    {one.name}: {one.path or 'switched off'} ({one.variable})")
+        lines.append(f"        {one.holds}; to erase: {one.erase}")
+    return more.PRIVACY.format(files="\n".join(lines))
+
+
+_TEXTS: dict[str, str | Callable[[], str]] = {
+    "budget": _BUDGET,
+    "compare": more.COMPARE,
+    "continue": _CONTINUE,
+    "errors": more.ERRORS,
+    "inspect": more.INSPECT,
+    "jobs": _JOBS,
+    "loom": _LOOM,
+    "options": _options,
+    "privacy": _privacy,
+    "prompt": _PROMPT,
+    "python": more.PYTHON,
+    "result": _RESULT,
+    "rollout": _ROLLOUT,
+    "saved": more.SAVED,
+    "score": _SCORE,
+    "settings": more.SETTINGS,
+    "workbench": more.WORKBENCH,
+}
+
+
 def names() -> list[str]:
     """The topics there are."""
-    return ["budget", "continue", "jobs", "loom", "options", "prompt", "result", "rollout", "score"]
+    return list(_TEXTS)
 
 
 def text(topic: str) -> tuple[str, bool]:
-    """The text of a topic, and whether there is such a topic; ``""`` is the first page."""
-    known = {
-        "": _START.format(topics=", ".join(names())),
-        "jobs": _JOBS,
-        "loom": _LOOM,
-        "continue": _CONTINUE,
-        "budget": _BUDGET,
-        "options": _options(),
-        "prompt": _PROMPT,
-        "result": _RESULT,
-        "score": _SCORE,
-        "rollout": _ROLLOUT,
-    }
-    return (known[topic], True) if topic in known else ("", False)
+    """The text of a topic with its examples, and whether there is such a topic; ``""`` is the first page."""
+    if not topic:
+        return _START.format(topics=", ".join(names())), True
+    found = _TEXTS.get(topic)
+    if found is None:
+        return "", False
+    return (found if isinstance(found, str) else found()) + examples.of(topic), True

@@ -101,10 +101,12 @@ class Workbench(Bench):
 
     def _place(self, node: str) -> Place:
         if node not in self.session.nodes:
-            raise InvalidRequest("What is to be continued is not in this session any more.")
+            raise InvalidRequest(
+                "What is to be continued is not in this session any more: choose another run."
+            )
         if any(one.ids is not None for one in self.session.path(node)):
             raise InvalidRequest(
-                "Its prompt was token ids, whose text is not known; it cannot go on as text."
+                "Its prompt was token ids, whose text is not known; it cannot go on as text. Begin with a text prompt."
             )
         return Place(self.session, node)
 

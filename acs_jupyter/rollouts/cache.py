@@ -35,7 +35,9 @@ class Cache:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(_TABLE)
         except (sqlite3.Error, OSError) as error:
-            raise InvalidRequest(f"The cache {path} cannot be opened: {error}.") from None
+            raise InvalidRequest(
+                f"The cache {path} cannot be opened: {error}. Name another file, or leave cache out."
+            ) from None
         with suppress(OSError):
             os.chmod(path, 0o600)
 

@@ -92,7 +92,7 @@ def _lines(source: str | os.PathLike[str], column: str) -> Iterator[Item]:
             try:
                 given = json.loads(line)
             except (ValueError, RecursionError):
-                raise InvalidRequest(f"{where} is not JSON in UTF-8.") from None
+                raise InvalidRequest(f"{where} is not JSON in UTF-8; correct that line.") from None
             yield _one(given, column, where)
 
 
@@ -108,7 +108,9 @@ def _item(prompt: Any, meta: dict[str, Any], where: str) -> Item:
     try:
         return Item(prompt, msgspec.json.encode(_numbered(meta), enc_hook=_plain).decode())
     except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
-        raise InvalidRequest(f"{where} has metadata without a JSON form: {error}.") from None
+        raise InvalidRequest(
+            f"{where} has metadata without a JSON form: {error}. Leave that column out, or make it text."
+        ) from None
 
 
 def _numbered(value: Any) -> Any:

@@ -130,9 +130,11 @@ class Journal:
                 f"{path} exists already; name another file, or leave resume out to go on with it."
             )
         if resume is True and not there:
-            raise InvalidRequest(f"{path} does not exist: there is nothing to resume.")
+            raise InvalidRequest(
+                f"{path} does not exist: there is nothing to resume. Check the name, or leave resume out."
+            )
         if not path.parent.is_dir():
-            raise InvalidRequest(f"{path}: its folder does not exist.")
+            raise InvalidRequest(f"{path}: its folder does not exist: make it, or name another.")
         path = path.resolve()  # by another name it is the same file
         lock = FileLock(path.with_name(path.name + ".lock"))
         made = not path.exists()
@@ -274,7 +276,7 @@ def connect(path: Path) -> sqlite3.Connection:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         db.execute("PRAGMA synchronous=NORMAL")
     except sqlite3.OperationalError as error:
-        raise InvalidRequest(f"{path} cannot be opened: {error}.") from None
+        raise InvalidRequest(f"{path} cannot be opened: {error}. Name another file.") from None
     except sqlite3.Error:
         raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
     return db
@@ -292,7 +294,10 @@ def check(db: sqlite3.Connection, path: Path) -> bool:
     if mark == _MARK and version == _VERSION:
         return True
     if mark == _MARK:
-        raise InvalidRequest(f"{path} is a journal of version {version}; this package reads {_VERSION}.")
+        raise InvalidRequest(
+            f"{path} is a journal of version {version}; this package reads {_VERSION}. Update the "
+            "package, or name another file."
+        )
     if tables:
         raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.")
     return False

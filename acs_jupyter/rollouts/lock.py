@@ -37,7 +37,9 @@ class FileLock:
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise InvalidRequest(f"{self._path} cannot be written: {error.strerror}.") from None
+            raise InvalidRequest(
+                f"{self._path} cannot be written: {error.strerror}. Name another place."
+            ) from None
         try:
             _take(handle)
         except OSError:

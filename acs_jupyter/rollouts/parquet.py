@@ -47,7 +47,9 @@ def write_parquet(
                 writer.write_table(pa.table(dict(zip(columns, arrays, strict=True)), schema=schema))
         os.replace(part, path)
     except OSError as error:
-        raise InvalidRequest(f"{path} cannot be written: {error.strerror or error}.") from None
+        raise InvalidRequest(
+            f"{path} cannot be written: {error.strerror or error}. Name another place."
+        ) from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -207,7 +207,7 @@ def _axes(grid: Mapping[str, Iterable[Any]], same: Mapping[str, Any]) -> dict[st
         if name == "model":
             raise InvalidRequest("grid has 'model': name the models with models=[...].")
         if name in same:
-            raise InvalidRequest(f"{name} is given twice: alone and in grid.")
+            raise InvalidRequest(f"{name} is given twice, alone and in grid; leave one of them out.")
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise InvalidRequest(f"grid[{name!r}]={values!r}: a list of values is needed.")
         axes[name] = [_plain(value) for value in values]

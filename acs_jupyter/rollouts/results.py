@@ -208,11 +208,11 @@ class Results:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         if not self.path.exists():
-            raise InvalidRequest(f"{self.path} does not exist.")
+            raise InvalidRequest(f"{self.path} does not exist; check the name.")
         db = connect(self.path)
         try:
             if not check(db, self.path):
-                raise InvalidRequest(f"{self.path} is empty.")
+                raise InvalidRequest(f"{self.path} is empty: run the rollout first.")
             yield db
         finally:
             db.close()

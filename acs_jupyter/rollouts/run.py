@@ -149,7 +149,7 @@ def _per_model(given: int | Mapping[str, int] | None, plan: Plan) -> dict[str | 
     found = dict.fromkeys(plan.models, given) if isinstance(given, int) else dict(given)
     for model, most in found.items():
         if model not in plan.models:
-            raise InvalidRequest(f"per_model names '{model}', which is not asked.")
+            raise InvalidRequest(f"per_model names '{model}', which is not asked; leave it out.")
         _positive(per_model=most)
     return found  # type: ignore[return-value]
 

@@ -28,7 +28,9 @@ def adapted(limits: Limits, plan: Plan, known: dict[str, Model], *, stored_in: s
             hint = nearest(model, list(known)) or f" There are: {', '.join(known)}."
             where = f", which the plan in {stored_in} names" if stored_in else ""
             other = " Name another file to ask another model." if stored_in else ""
-            raise InvalidRequest(f"The server has no model '{model}'{where}.{hint}{other} Nothing was sent.")
+            raise InvalidRequest(
+                f"The server has no model '{model}'{where}.{hint}{other} Nothing was sent; `%acs models` lists them."
+            )
         told = known[model].capabilities
         if told.max_inflight_per_key:
             own[model] = min(own.get(model, limits.in_flight), told.max_inflight_per_key)

@@ -80,7 +80,9 @@ class Distribution:
         """One token, by id or by text; a text that several ids decode to means the likeliest of them."""
         ids = [token] if isinstance(token, int) else self.vocabulary.ids_of(token)
         if not ids or not all(0 <= each < len(self.logprobs) for each in ids):
-            raise InvalidRequest(f"token={token!r} is not in the vocabulary of {len(self.logprobs)} tokens.")
+            raise InvalidRequest(
+                f"token={token!r} is not in the vocabulary of {len(self.logprobs)} tokens; take an id below that."
+            )
         best = max(ids, key=lambda each: float(_known(self.logprobs[each : each + 1])[0]))
         return self._likely(best, self.rank(best))
 
@@ -126,7 +128,7 @@ class Distribution:
     def _beside(self, other: Distribution) -> NDArray[np.float64]:
         if self.vocabulary is not other.vocabulary and self.vocabulary != other.vocabulary:
             raise InvalidRequest(
-                "These distributions are over different vocabularies: they cannot be compared."
+                "These distributions are over different vocabularies; take both from one model."
             )
         return _known(other.logprobs)
 
@@ -179,7 +181,7 @@ class Distributions:
         ids = [token] if isinstance(token, int) else self.vocabulary.ids_of(token)
         if not ids:
             raise InvalidRequest(
-                f"token={token!r} is not in the vocabulary of {len(self.vocabulary)} tokens."
+                f"token={token!r} is not in the vocabulary of {len(self.vocabulary)} tokens; take an id below that."
             )
         return [min(each.rank(one) for one in ids) for each in self]
 

@@ -48,7 +48,7 @@ def with_ids(completion: Completion, client: Client | None = None, *, choice: in
     one = listed[choice]
     before, text = one.prompt, one.text
     if not before and one._node.parent and completion.session.nodes[one._node.parent].ids:
-        raise InvalidRequest("The prompt was token ids already; they are completion.prompt.")
+        raise InvalidRequest("The prompt was token ids already; use completion.prompt.")
     whole = text if one._node.echo else before + text
     own = client or Client()
     try:

@@ -91,7 +91,10 @@ class Inspected:
         for place, found in self.known.items():
             ids = found.vocabulary.ids_of(token)
             if not ids:
-                raise InvalidRequest(f"{token!r} is not one token of the vocabulary of {len(found)} tokens.")
+                raise InvalidRequest(
+                    f"{token!r} is not one token of the vocabulary of {len(found)} tokens; try it with a "
+                    "space in front, or a shorter one."
+                )
             ranks[place] = min(found.rank(one) for one in ids)
         return ranks
 

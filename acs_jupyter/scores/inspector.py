@@ -76,7 +76,9 @@ class Inspector(InspectorWindow):
             raise InvalidRequest(f"position={position} must be from 0 to {len(tokens) - 1}.")
         if position not in inspected.known:
             if tokens[position].logprob is None:
-                raise InvalidRequest("The first token has nothing in front of it: there is no distribution.")
+                raise InvalidRequest(
+                    "The first token has nothing in front of it: there is no distribution. Choose a later one."
+                )
             self._ask(position)
         self.tell_whole(position)
         return inspected.known[position]

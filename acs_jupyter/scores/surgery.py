@@ -132,7 +132,9 @@ class Surgery:
             self._through(Path(into), budget, client, how)
             return self
         if how:
-            raise InvalidRequest(f"{', '.join(how)}: only with into=, the file that operations go through.")
+            raise InvalidRequest(
+                f"{', '.join(how)}: only with into=, the file that operations go through; give it too."
+            )
         before = self.spent
         with client_of(client) as used:
             while left := self._left()[: self._batch]:
@@ -150,7 +152,7 @@ class Surgery:
     def _no_room(self, budget: int | None) -> InvalidRequest:
         return InvalidRequest(
             f"budget={budget} has no room for the first request, which can cost {self._bound(self._left()[0])} "
-            f"tokens; all that is left can cost {self.worst}. Nothing was sent."
+            f"tokens; all that is left can cost {self.worst}. Nothing was sent: raise it."
         )
 
     def _through(self, into: Path, budget: int | None, client: Client | None, how: dict[str, Any]) -> None:

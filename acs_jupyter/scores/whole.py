@@ -91,7 +91,10 @@ def _full(client: Any, prompt: Any, model: str | None, fields: dict[str, Any]) -
             f"prompt has {len(prompt)} tokens; whole distributions are given for at most {cap}. Ask for a part."
         )
     if limits and limits.prompt_logprobs_full_vocab is False:
-        raise InvalidRequest("This model gives no whole distributions (prompt_logprobs_full_vocab is false).")
+        raise InvalidRequest(
+            "This model gives no whole distributions (prompt_logprobs_full_vocab is false); use "
+            "score(text, top=20), or another model."
+        )
     return {
         "model": model,
         "max_tokens": 1,

@@ -80,7 +80,7 @@ def test_keys_without_a_row_are_listed_with_what_they_hold(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ([], "serve, keys, jobs"),
+        ([], "serve, demo, keys, jobs"),
         (["keys", "create", "--budget", "-5"], "'-5' is not a whole number from 0"),
         (["keys", "create", "--budget", "9" * 40], "from 0 to 999999999999999"),
         (["serve", "--scripted", "--key", ""], "--key is empty"),

@@ -156,7 +156,7 @@ def test_outline_and_text(tmp_path: Path) -> None:
     assert (tmp_path / "o.txt").read_bytes() == loom.text(leaf).encode()
     with pytest.raises(InvalidRequest, match="name the node"):
         Loom().export(tmp_path / "o.txt", "text")
-    with pytest.raises(InvalidRequest, match="cannot be written; formats are"):
+    with pytest.raises(InvalidRequest, match="cannot be written; choose from"):
         loom.export(tmp_path / "o.txt", "word")
 
 

@@ -126,7 +126,7 @@ def test_a_running_one_must_end_first(shell: Shell, connect: Any) -> None:  # no
         ("--in zzz", "no variable zzz. Keep a completion with -o NAME first."),
         ("--in nope", "no variable nope. Keep a completion with -o NAME first."),  # not: open
         ("--in numbr", "no variable numbr. Keep a completion with -o NAME first."),
-        ("--in number", "number is no completion and no session, but an int."),
+        ("--in number", "number is no completion and no session, but an int;"),
         ("--in a.b", "a variable's name is needed"),
         ("--in empty", "nothing has been run in this session yet"),
         ("--in ids", "its prompt was token ids"),

@@ -342,7 +342,7 @@ def test_a_setting_is_shown_cleared_and_put_back(shell: Shell) -> None:
     assert shell.run("%acs set max_tokens none").out == "max_tokens is not sent\n"
     assert shell.run("%acs set max_tokens default").out == "max_tokens = 128\n"
     assert shell.run("%acs set -t 0.5").out == "temperature = 0.5\n"
-    assert "There are: notes, add_special_tokens" in shell.run("%acs set bogus 3").out
+    assert "There are: add_special_tokens, echo" in shell.run("%acs set bogus 3").out
 
 
 def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
@@ -351,7 +351,7 @@ def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
     assert "no-such.gguf" in shell.run("%acs local --gguf no-such.gguf").out
     assert "%acs help options" in shell.run("%%acs --help\nHi").out
     assert "%acs help options" in shell.run("%%acs --zzzzz\nHi").out
-    assert "Topics: budget, continue, jobs" in shell.run("%acs help zzz").out
+    assert "Topics: budget, compare, continue" in shell.run("%acs help zzz").out
 
 
 @pytest.mark.parametrize("name", ["In", "Out", "exit", "quit", "__", "___", "_", "print", "get_ipython"])
@@ -450,3 +450,14 @@ def test_loading_twice_and_unloading(shell: Shell) -> None:
     assert "acs" not in shell.shell.magics_manager.magics["cell"]
     shell.run("%load_ext acs_jupyter")
     assert "acs" in shell.shell.magics_manager.magics["cell"]
+
+
+def test_a_comment_at_a_lines_end_is_no_argument(shell: Shell, connect: Any) -> None:
+    server = connect(PARIS)
+    assert shell.run("%acs set max_tokens 9   # short ones").out == "max_tokens = 9\n"
+    assert shell.run("%%acs -m m --stop '#'  # an option's # stays\nHi").ok
+    assert server.requests[-1].json["stop"] == ["#"]
+    assert server.requests[-1].json["prompt"] == "Hi"
+    assert shell.run("%%acs -m m --stop 'a  # b'\nHi").ok
+    assert server.requests[-1].json["stop"] == ["a  # b"]
+    assert "max_tokens" in shell.run("%acs settings  # all of them").out

@@ -43,7 +43,9 @@ def _read(data: bytes, form: str | None, options: dict[str, Any]) -> Draft:
             except TypeError as error:
                 if "unexpected keyword" not in str(error):
                     raise
-                raise InvalidRequest(f"{name} has no such option: {', '.join(options)}.") from None
+                raise InvalidRequest(
+                    f"{name} has no such option: {', '.join(options)}; leave it out."
+                ) from None
             return draft
     raise InvalidRequest(f"The file is no loom that can be told; name its format: {', '.join(READ)}, jsonl.")
 
@@ -65,7 +67,7 @@ def write(session: Session, form: str, node: str | None = None) -> tuple[bytes, 
     if form in _WHOLE:
         return _WHOLE[form](draft), draft.notes
     if form not in _PATH:
-        raise InvalidRequest(f"{form} cannot be written; formats are {', '.join(FORMATS)}.")
+        raise InvalidRequest(f"{form} cannot be written; choose from {', '.join(FORMATS)}.")
     node = node or draft.current
     if node is None or node not in draft.nodes:
         raise InvalidRequest(f"{form} holds one path: name the node where it ends.")

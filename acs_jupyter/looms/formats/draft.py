@@ -52,7 +52,9 @@ class Draft:
     def add(self, node: DraftNode) -> None:
         """Put a node in. Raises ``InvalidRequest`` when its id is used already."""
         if node.id in self.nodes:
-            raise InvalidRequest(f"The file has two nodes of the id {node.id[:40]!r}.")
+            raise InvalidRequest(
+                f"The file has two nodes of the id {node.id[:40]!r}: give one of them another."
+            )
         if node.tokens and "".join(node.tokens) != node.text:
             node.tokens, node.logprobs, node.top = [], [], []
             self.notes.append(

@@ -121,7 +121,9 @@ def _response_tokens(node: DraftNode, made: dict[str, Any]) -> None:
     for one in v.listed(made.get("tokens"), f"The tokens of node {node.id[:40]}"):
         token = one.get("generatedToken") if isinstance(one, dict) else None
         if not isinstance(token, dict) or not isinstance(token.get("token"), str):
-            raise InvalidRequest(f"A token of node {node.id[:40]} has no text.")
+            raise InvalidRequest(
+                f"A token of node {node.id[:40]} has no text: the file must give each a text."
+            )
         node.tokens.append(token["token"])
         node.logprobs.append(logprob(token.get("logprob")))
         top = _top(one.get("counterfactuals"))

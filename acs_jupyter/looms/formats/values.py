@@ -35,7 +35,7 @@ def parsed(data: bytes) -> Any:
 def table(value: Any, what: str) -> dict[str, Any]:
     """A JSON object, or one line."""
     if not isinstance(value, dict):
-        raise InvalidRequest(f"{what} is no object.")
+        raise InvalidRequest(f"{what} must be an object.")
     return value
 
 
@@ -49,14 +49,14 @@ def listed(value: Any, what: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InvalidRequest(f"{what} is no list.")
+        raise InvalidRequest(f"{what} must be a list.")
     return value
 
 
 def text(value: Any, what: str) -> str:
     """A string, or one line."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} is no text.")
+        raise InvalidRequest(f"{what} must be a text.")
     return value
 
 
@@ -65,7 +65,7 @@ def name(value: Any, what: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise InvalidRequest(f"{what} has no id.")
+        raise InvalidRequest(f"{what} needs an id.")
     return value
 
 

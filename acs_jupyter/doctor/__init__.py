@@ -1,0 +1,1 @@
+"""What is wrong with this machine's set-up, told so that it can be mended or reported; nothing is changed."""
