@@ -20,6 +20,19 @@ TOKEN_COLUMNS = ["choice", "index", "token", "logprob", "probability", "surprisa
 CHOICE_COLUMNS = ["choice", "prompt", "text", "finish_reason", "stop_reason", "logprob"]
 
 
+class WholeFrame(pd.DataFrame):  # type: ignore[misc]  # pandas tells no types
+    """A frame whose texts are shown whole; pandas would cut a sentence at 50 characters."""
+
+    def _repr_html_(self) -> str | None:
+        with pd.option_context("display.max_colwidth", None):
+            shown: str | None = super()._repr_html_()
+            return shown
+
+    def __repr__(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            return str(super().__repr__())
+
+
 def completion_frame(completion: Completion) -> pd.DataFrame:
     """One row a token when the tokens are known, else one row a choice.
 
@@ -101,4 +114,4 @@ def boundary_frame(measured: list[tuple[Note, Completion, Completion]]) -> pd.Da
                 [told, rank, visible(mine.text), mine.probability, visible(other.text), other.probability]
             )
     columns = ["note", "rank", "as_is", "probability_as_is", "without", "probability_without"]
-    return pd.DataFrame(rows, columns=columns)
+    return WholeFrame(rows, columns=columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -60,6 +61,7 @@ class Compare(CompareWindow):
         self.session = Session() if session is None else session
         self._notebook = this_kernel_s() if notebook is None else notebook
         self._copy: Any = None
+        self._place = token_hex(8)
         self._copier = Copier(self._write_copy, self._coming)
         self._others: dict[int, Notebook] = {}
         values = {**self._notebook.defaults, **shared}
@@ -197,7 +199,7 @@ class Compare(CompareWindow):
         ]
 
     def _ipython_display_(self) -> None:
-        self._copy = show_or_print(self, str(self))
+        self._copy = show_or_print(self, str(self), place=self._place)
         self._write_copy()
 
     def _coming(self) -> bool:

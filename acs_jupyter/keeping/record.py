@@ -5,7 +5,8 @@ what the session holds of a run and nothing else: request, checkpoint, ids, usag
 with their alternatives. Logprobs are kept to a ten-thousandth of a nat.
 
 The form: base85 of zlib of ``length of the head, head, columns``. The head is JSON: the run's events with their
-times, the arrivals reduced to counts, and one table of strings. The columns are the tokens (``columns.py``).
+times, the arrivals reduced to counts, and one table of strings. The columns are the tokens (``columns.py``). A
+branch's request is told by what it shares with what stands before it (``likeness.py``); version 2 told it whole.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ from ..log.branching import descendants, root_of
 from ..log.events import AnyEvent
 from ..log.session import Node, Session
 from .columns import Row, pack_rows, unpack_rows
+from .likeness import shortened, whole
 from .varints import read_varints, varints
 
 _T = TypeVar("_T", list[Any], dict[str, Any])
 KEY = "acs_jupyter"
 """Where the record stands in an output's metadata."""
 
-VERSION = 2
+VERSION = 3
+READ = (2, VERSION)
+"""The versions that are read."""
 MOST_SCORES = 5_000
 """Entries of prompt log-probabilities a record keeps; beyond that (a whole vocabulary) they are left out."""
-_entries = msgspec.json.Decoder(list[tuple[float, AnyEvent]])
 
 
 def pack_run(session: Session, run: str) -> dict[str, Any]:
@@ -46,6 +49,7 @@ def pack_run(session: Session, run: str) -> dict[str, Any]:
     """
     rows: list[Row] = []
     entries: list[Any] = []
+    told: list[str] = []
     for at, event in family_entries(session, root_of(session, run)):
         if isinstance(event, ev.TokensArrived) and event.tokens:
             rows += zip(event.tokens, event.logprobs, event.top, strict=True)
@@ -53,6 +57,12 @@ def pack_run(session: Session, run: str) -> dict[str, Any]:
             if event.text == "".join(event.tokens):
                 del bare["text"]
             entries.append([at, {**bare, "count": len(event.tokens)}])
+        elif isinstance(event, ev.RunOpened):
+            bare = msgspec.to_builtins(event)
+            entries.append(
+                [at, {**bare, "request": {}, "told": shortened(session, event.run, told)} if told else bare]
+            )
+            told.append(event.run)
         else:
             entries.append([at, msgspec.to_builtins(event)])
     lane = mark_of_one(session, run)
@@ -84,7 +94,7 @@ def unpack_run(record: dict[str, Any]) -> Completion:
 
     Raises ``ValueError`` when it is none.
     """
-    if not isinstance(record, dict) or record.get("version") != VERSION:
+    if not isinstance(record, dict) or record.get("version") not in READ:
         version = record.get("version") if isinstance(record, dict) else None
         raise ValueError(f"a record of version {version}; this package reads {VERSION}")
     try:
@@ -94,8 +104,10 @@ def unpack_run(record: dict[str, Any]) -> Completion:
         head = json.loads(raw[start : start + size].decode())
         entries = _unpacked(head, raw[start + size :])
         session = Session()
-        for at, event in _entries.decode(msgspec.json.encode(entries)):
-            session.apply([event], at=at)
+        for at, event in entries:
+            if told := event.pop("told", None):
+                event["request"] = whole(session, told)
+            session.apply([msgspec.convert(event, AnyEvent)], at=float(at))
         session.interrupt_open(at=None if record.get("at") is None else float(record["at"]))
         return Completion(session, next(iter(session.runs)))
     except (
@@ -113,19 +125,33 @@ def unpack_run(record: dict[str, Any]) -> Completion:
 def load(notebook: str | os.PathLike[str]) -> list[Completion]:
     """All completions that a saved notebook keeps, in the order of its cells. No kernel is needed.
 
-    A completion is followed by its branches in the order in which they were begun; they have an ``origin``.
+    A completion is followed by its branches in the order in which they were begun; they have an ``origin``. A run that
+    stands in several outputs (``%acs last``, a workbench shown twice) is listed once, where it stands first, by the
+    record that has most of it.
 
     Raises ``ValueError`` naming the file when it is no notebook, and the cell when a record is broken.
     """
-    found: list[Completion] = []
+    families: dict[str, Completion] = {}  # by what is the same in every record of a run
     for number, record in _records(notebook):
         try:
             kept = unpack_run(record)
         except ValueError as error:
             raise ValueError(f"{notebook}, cell {number}: {error}.") from None
-        family = [kept.run, *descendants(kept.session, kept.run)]
-        found += [Completion(kept.session, run) for run in family]
-    return found
+        run = kept.session.runs[kept.run]
+        same = repr((run.id, run.opened_at, run.request))
+        before = families.get(same)
+        if before is None or _held(kept) > _held(before):
+            families[same] = kept
+    return [
+        Completion(kept.session, run)
+        for kept in families.values()
+        for run in [kept.run, *descendants(kept.session, kept.run)]
+    ]
+
+
+def _held(kept: Completion) -> tuple[int, int]:
+    """How much of a family a record has: its runs, its characters."""
+    return len(kept.session.runs), sum(len(node.text) for node in kept.session.nodes.values())
 
 
 def family_entries(session: Session, run: str) -> Iterator[tuple[float, AnyEvent]]:

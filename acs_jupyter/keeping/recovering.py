@@ -6,12 +6,14 @@ Owns which of them are shown where, and the words. It must not know how they wer
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ..completion import Completion
 from ..errors import InvalidRequest
 from ..ledger.place import notebook
 from ..notebook.display import show_copy
+from .record import load
 from .unsaved import Left, left
 
 WAYS = ("", "all", "forget")
@@ -19,7 +21,7 @@ WAYS = ("", "all", "forget")
 
 def hint() -> str:
     """One line when a killed kernel left something of this notebook, else ``""``."""
-    count = len(_here(left()))
+    count = len(_here(_waiting()))
     if not count:
         return ""
     return f"note: {_texts(count)} of a kernel that ended early {_is(count)} kept: %acs recover puts {_it(count)} here."
@@ -29,7 +31,7 @@ def command(shell: Any, rest: str, keep: Callable[[Completion], None]) -> None:
     """Show what was left of this notebook (``all``: of any), and remove its files; ``forget`` removes them unseen."""
     if rest not in WAYS:
         raise InvalidRequest(f"%acs recover takes nothing, all or forget; not {rest}.")
-    found = left()
+    found = _waiting()
     mine = _here(found) if rest == "" else found
     if rest == "forget":
         for one in mine:
@@ -58,6 +60,43 @@ def _show(shell: Any, one: Left, keep: Callable[[Completion], None]) -> None:
         return
     keep(completion)
     one.forget()
+
+
+def _waiting() -> list[Left]:
+    """What was left and is not in its notebook's file; what is there is removed: no page had said that it arrived."""
+    books: dict[str, dict[str, Completion]] = {}
+    waiting = []
+    for one in left():
+        path = one.about.get("path", "")
+        if path not in books:
+            books[path] = _saved(Path(path))
+        if _is_in(one, books[path]):
+            one.forget()
+        else:
+            waiting.append(one)
+    return waiting
+
+
+def _saved(path: Path) -> dict[str, Completion]:
+    try:
+        return {one.run: one for one in load(path)} if path.is_file() else {}
+    except (ValueError, OSError):
+        return {}
+
+
+def _is_in(one: Left, kept: dict[str, Completion]) -> bool:
+    if not kept:
+        return False
+    try:
+        left_behind = one.completion()
+    except Exception:  # noqa: BLE001 - a file can hold anything; whoever shows it says so
+        return False
+    saved = kept.get(left_behind.run)
+    return saved is not None and all(
+        node in saved.session.nodes and saved.session.nodes[node].text.startswith(state.text)
+        for node, state in left_behind.session.nodes.items()
+        if state.choice is not None
+    )
 
 
 def _here(found: list[Left]) -> list[Left]:

@@ -1,9 +1,13 @@
-"""What a kernel that is killed leaves behind: a run in a private file for as long as no notebook has all of it.
+"""What a kernel that is killed leaves behind: a run in a private file until it is known that a notebook has all of it.
 
 Owns the files, which runs go into one, and how they are found again. It must not know windows, IPython or servers. A
 file is a session's log that is appended to as things happen, so that what was received is the system's before it is
 shown: it outlives the end of the kernel at any moment (a power cut may take its last seconds). It holds prompts and
 texts, no key, and only its owner reads it.
+
+What counts as known: a page has said that it shows the copy (``Confirm``), or a notebook file holds its record
+(``recovering.py``). Where no page was ever seen, a client without one collects outputs: what it was shown while a cell
+ran counts when the kernel ends in order.
 
 ``ACS_UNSAVED=FOLDER`` names the folder, ``ACS_UNSAVED=off`` keeps none; else it is ``unsaved`` in the user's folder.
 """
@@ -34,14 +38,42 @@ from ..machine.processes import Process, is_gone, this_process
 
 VARIABLE = "ACS_UNSAVED"
 FOLDER = "unsaved"
-GRACE = 5.0
-"""Seconds that a file stays after the copy was sent: a message takes a moment to leave a kernel."""
 SILENT = 60.0
 """Seconds without a write after which a file counts as left behind, where its kernel cannot be looked for."""
 
 _LONGEST_HEADER = 65_536
+_BINARY = getattr(os, "O_BINARY", 0)
 
 _log = logging.getLogger(__name__)
+
+
+class _Exit:
+    """What an orderly end of this process removes, unless a page was seen by then."""
+
+    def __init__(self) -> None:
+        self.page_seen = False
+        self._files: dict[Path, int] = {}
+
+    def add(self, path: Path) -> None:
+        if not self._files:
+            atexit.register(self.leave)
+        self._files[path] = os.getpid()
+
+    def discard(self, path: Path) -> None:
+        self._files.pop(path, None)
+
+    def leave(self) -> None:
+        mine = [path for path, pid in self._files.items() if pid == os.getpid()]  # a fork leaves its parent's
+        for path in [] if self.page_seen else mine:
+            _remove(path)
+
+
+_exit = _Exit()
+
+
+def page_seen() -> None:
+    """A page shows a window of this kernel: from here on, what is displayed counts when a page says that it has it."""
+    _exit.page_seen = True
 
 
 @dataclass
@@ -93,10 +125,10 @@ class Family:
 
 
 class Unsaved:
-    """Keeps a run of a session, and its branches, in a file until :meth:`saved` is told that a copy has all of it.
+    """Keeps a run of a session, and its branches, in a file until :meth:`saved` is told that a notebook has all of it.
 
-    A branch that opens later begins a new file. ``about``: what helps a person to know it again. A file that cannot
-    be written is given up, with a line in the log; the run goes on.
+    A branch that opens after that begins a new file. ``about``: what helps a person to know it again. A file
+    that cannot be written is given up, with a line in the log; the run goes on.
     """
 
     def __init__(self, session: Session, run: str, **about: str) -> None:
@@ -113,25 +145,38 @@ class Unsaved:
             self._go_on()
 
     def saved(self, position: int) -> bool:
-        """A copy has been sent of everything up to a position of the session's log.
+        """A notebook is known to have a copy of everything up to a position of the session's log.
 
-        The file goes some seconds later, if nothing has come since and nothing is still coming; says whether.
+        The file goes, if nothing has come since and nothing is still coming; says whether.
         """
         with self._lock:
-            self._go_on()
-            if self._family.open or self._last > position:
+            if not self._is_all(position):
                 return False
             self._close()
-            if self._path.name:  # one that was given up is not whole, and not needed
-                _remove_later(self._path)
-                self._path = Path()
+            self._drop()  # one that was given up is not whole, and not needed
             return True
+
+    def shown(self, position: int) -> None:
+        """A copy of everything up to there was displayed while a cell ran: whoever runs cells without a page has it."""
+        with self._lock:
+            if self._is_all(position) and self._path.name:
+                _exit.add(self._path)
 
     def end(self) -> None:
         """Write on no more; a file that is there stays."""
         self._unsubscribe()
         with self._lock:
             self._close()
+
+    def _is_all(self, position: int) -> bool:
+        self._go_on()
+        return not self._family.open and self._last <= position
+
+    def _drop(self) -> None:
+        if self._path.name:
+            _exit.discard(self._path)
+            _remove(self._path)
+            self._path = Path()
 
     def _go_on(self) -> None:
         with self._lock:
@@ -141,12 +186,19 @@ class Unsaved:
             if not own or self._folder is None:
                 return
             self._last = self._cursor
+            _exit.discard(self._path)
             try:
-                if self._file is None:
-                    if not self._family.open:
-                        return
+                if (
+                    self._file is None and self._path.name
+                ):  # no notebook has it yet: it goes on in the same file
+                    self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | _BINARY)
+                elif self._file is None:
+                    if not self._family.open and not any(isinstance(one, ev.RunOpened) for _, one in own):
+                        return  # a word on what a notebook has already
                     own = self._begin(self._folder)
                 _write_all(self._file, b"".join([msgspec.json.encode(one) + b"\n" for one in own]))
+                if not self._family.open:
+                    self._close()  # many cells may wait for a page
             except OSError as error:
                 _log.warning("what arrives is not kept beside the notebook: %s", error.strerror)
                 self._folder = None
@@ -156,11 +208,12 @@ class Unsaved:
         """A new file with its header; gives back all that belongs into it so far."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / f"{time.time_ns()}-{token_hex(4)}.jsonl"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | _BINARY
         self._file = os.open(self._path, flags, 0o600)
         process = this_process()
         kernel = [process.machine, process.pid, process.began]
-        header = {"format": FORMAT, "version": FORMAT_VERSION, "kernel": kernel, "about": self._about}
+        about = {**self._about, "path": os.environ.get("JPY_SESSION_NAME", "")}
+        header = {"format": FORMAT, "version": FORMAT_VERSION, "kernel": kernel, "about": about}
         _write_all(self._file, json.dumps(header).encode() + b"\n")
         self._family = Family(self._session, {self._run})
         entries = self._session.since(0)[: self._cursor]
@@ -174,7 +227,7 @@ class Unsaved:
 
 @dataclass(frozen=True)
 class Left:
-    """A file that a kernel left. ``about`` has ``notebook`` and ``cell``, as far as they were known."""
+    """A file that a kernel left. ``about`` has ``notebook``, its ``path`` and ``cell``, as far as they were known."""
 
     path: Path
     about: dict[str, str]
@@ -238,16 +291,9 @@ def _is_left(path: Path, kernel: Any) -> bool:
     return time.time() - path.stat().st_mtime > SILENT if gone is None else gone
 
 
-def _remove_later(path: Path) -> None:
-    def remove() -> None:
-        atexit.unregister(remove)
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-
-    atexit.register(remove)
-    timer = threading.Timer(GRACE, remove)
-    timer.daemon = True
-    timer.start()
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _write_all(file: int | None, data: bytes) -> None:

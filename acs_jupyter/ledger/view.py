@@ -6,6 +6,7 @@ Owns which key is looked at, and the values and words a window is given. It must
 from __future__ import annotations
 
 from collections.abc import Callable
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from ..widgets.budget import BudgetWindow
@@ -26,10 +27,11 @@ class BudgetMeter(BudgetWindow):
     """
 
     def __init__(self, client: Connection | None = None) -> None:
+        self._place = token_hex(8)
         super().__init__(looker(client))
 
     def _ipython_display_(self) -> None:
-        self.copy = show_or_print(self, self.line, self.plain())
+        self.copy = show_or_print(self, self.line, self.plain(), place=self._place)
 
 
 def looker(client: Connection | None) -> Callable[[], dict[str, Any]]:

@@ -5,11 +5,13 @@ Owns the work folder and the two processes. It must not know requests or the not
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from importlib import resources
@@ -42,7 +44,7 @@ def run(*, port: int, browser: bool, gguf: str | None) -> int:
             if len(settings) != 2:
                 return server.wait() or 1
             token, place = token_urlsafe(24), free_port(port)
-            environment = os.environ | settings | {"JUPYTER_TOKEN": token}
+            environment = os.environ | settings | {"JUPYTER_TOKEN": token} | _no_question(stack)
             lab = _start(_lab_command(notebook, place, browser), environment, stack, cwd=notebook.parent)
             if _answers(lab, place):
                 print(f"\nThe notebook: http://127.0.0.1:{place}/lab/tree/{notebook.name}?token={token}")
@@ -95,6 +97,19 @@ STAYS_HOME = (
     "--LabApp.extension_manager=readonly",
 )
 """JupyterLab asks no other machine for news, newer versions or extensions, even where a reader says yes to news."""
+
+NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
+"""What the page starts from. Its question whether news are wanted hangs on this default alone, not on the address."""
+
+
+def _no_question(stack: ExitStack) -> dict[str, str]:
+    """A variable by which JupyterLab finds that default; the reader's own settings stand above it, untouched."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="acs-demo-", ignore_cleanup_errors=True))
+    defaults = Path(folder) / "labconfig" / "default_setting_overrides.json"
+    defaults.parent.mkdir()
+    defaults.write_text(json.dumps(NO_NEWS), encoding="utf-8")
+    name = "JUPYTER_CONFIG_PATH"
+    return {name: os.pathsep.join(filter(None, [folder, os.environ.get(name)]))}
 
 
 def _first_notebook() -> str:

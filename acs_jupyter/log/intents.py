@@ -30,6 +30,12 @@ class Resync(Intent, frozen=True):
     seen: int = 0
 
 
+class Confirm(Intent, frozen=True):
+    """Count a copy as delivered: the page's notebook has it. Without a name: a page shows the window."""
+
+    copy: str = ""
+
+
 class CancelJob(Intent, frozen=True):
     """Cancel a completion job."""
 
@@ -258,6 +264,7 @@ Tending = (
 AnyIntent = (
     Cancel
     | Resync
+    | Confirm
     | CancelJob
     | OpenJob
     | Fork

@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 BODILESS = "cell"
 """What a cell that is nothing but its ``%%acs`` line becomes: ``%acs cell ...``; nobody needs to type it."""
-_HEAD = re.compile(r"(?m)^%%acs(?=[ \t\r\n])")
+PROMPTED = "pasted"
+"""What a cell becomes whose ``%%acs`` stands behind ``>>>`` or ``In [1]:``."""
+_HEAD = re.compile(r"(?m)^[ \t]*%%acs(?=[ \t\r\n])")
+_PASTED = re.compile(r"[ \t]*(>>>|In \[\d*\]:)[ \t]*%%acs(?=\s)")
 
 
 def bodiless(lines: list[str]) -> list[str]:
@@ -22,6 +25,22 @@ def bodiless(lines: list[str]) -> list[str]:
 
 # In a terminal, whether a cell is complete is asked after its first line: then the body is still to come.
 bodiless.has_side_effects = True  # type: ignore[attr-defined]
+
+
+def as_typed(lines: list[str]) -> list[str]:
+    """A cell whose first line is an indented ``%%acs``, with that line alone moved to the margin.
+
+    IPython would move the body along with it, or not know the cell for a magic. Behind ``>>>`` or ``In [1]:`` it would
+    take such prompts out of every line; such a cell is refused, in a line.
+    """
+    first = next((place for place, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        return lines
+    if pasted := _PASTED.match(lines[first]):
+        return [f"%acs {PROMPTED} {pasted[1]}\n"]
+    if not _HEAD.match(lines[first]):
+        return lines
+    return [*lines[:first], lines[first].lstrip(" \t"), *lines[first + 1 :]]
 
 
 def exact_body(running: list[str], line: str, cell: str, transform: Callable[[str], str]) -> str:

@@ -11,11 +11,13 @@ import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
+from ..keeping.copies import Copies
 from ..keeping.copying import Copier
 from ..keeping.unsaved import Unsaved
 from ..ledger import place
-from ..log.branching import descendants
+from ..log.branching import descendants, root_of
 from ..log.events import AnyEvent, TokensArrived
 from ..log.intents import AnyIntent
 from ..log.session import Session
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+_views: WeakValueDictionary[str, NotebookView] = WeakValueDictionary()
+"""By run, the views of this kernel's cells: a copy that is asked for later is one of theirs."""
+
+
 def make_view(shell: Any) -> View:
     """The view for a shell: widgets where a kernel serves a notebook, else text."""
     return NotebookView() if getattr(shell, "kernel", None) is not None else TextView()
@@ -39,9 +45,10 @@ def show_copy(shell: Any, completion: Completion) -> None:
 
     Its text is that of a cell's own copy: all choices and branches.
     """
-    from ..widgets.snapshot import plain_text, static_html  # noqa: PLC0415  # drawn when shown
+    from ..widgets.snapshot import branches_shown, plain_text, static_html  # noqa: PLC0415  # drawn when shown
 
     session, run = completion.session.copy(), completion.run
+    position = len(session)
     if getattr(shell, "kernel", None) is None:
         print(plain_text(session, run))
         return
@@ -50,8 +57,15 @@ def show_copy(shell: Any, completion: Completion) -> None:
     from ..keeping.record import record_of  # noqa: PLC0415  # packed when shown
 
     record = record_of(session, run)
-    page = static_html(session, run, spent=len(json.dumps(record)))
-    display({"text/plain": plain_text(session, run), "text/html": page}, raw=True, metadata=record)
+    view = _views.get(root_of(session, run))
+    view = view if view is not None and view.shows(completion.session) else None
+    name = "" if view is None else view.copies.name(position)
+    spent = len(json.dumps(record))
+    page = static_html(session, run, spent=spent, name=name)
+    text = plain_text(session, run, branches_shown(session, run, spent))
+    display({"text/plain": text, "text/html": page}, raw=True, metadata=record)
+    if view is not None:
+        view.sent(name, position, running=True)
 
 
 class NotebookView:
@@ -63,6 +77,7 @@ class NotebookView:
 
     def __init__(self) -> None:
         self._copy: Any = None
+        self._background = False
         self._saving = threading.Lock()
         self._copier = Copier(self._save, self._coming)
 
@@ -75,6 +90,8 @@ class NotebookView:
         self._session, self._run = session, handle.run
         # First: what a window shows is kept by then.
         self._unsaved = Unsaved(session, handle.run, notebook=place.notebook(), cell=place.cell.get())
+        self._background = background
+        self.copies = Copies(self._unsaved.saved)
 
         def obey(intent: AnyIntent) -> None:
             asking.obey(intent, window.tell)
@@ -83,6 +100,8 @@ class NotebookView:
             session, runs=[handle.run], on_intent=obey, can_branch=True, interrupts=not background
         )
         self._window = window
+        window.on_confirm = self.copies.confirm
+        _views[handle.run] = self
         display(window)
         self._copy = display({"text/plain": ""}, raw=True, display_id=True)
         asking.ended = self._copier.soon
@@ -90,9 +109,19 @@ class NotebookView:
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
         if self._copy is not None:
-            self._save(fit=True)
+            self._save(fit=True, running=not self._background)
 
-    def _save(self, *, fit: bool = False) -> None:
+    def shows(self, session: Session) -> bool:
+        """Whether it is this session that it shows."""
+        return self._session is session
+
+    def sent(self, name: str, position: int, *, running: bool) -> None:
+        """A copy went out; the page is asked whether it has it. ``running``: while a cell ran."""
+        self._window.copy = name
+        if running:
+            self._unsaved.shown(position)
+
+    def _save(self, *, fit: bool = False, running: bool = False) -> None:
         from ..keeping.record import record_of  # noqa: PLC0415  # packed at the end
         from ..widgets.snapshot import mimebundle, plain_text, room_left  # noqa: PLC0415  # drawn at the end
 
@@ -101,20 +130,20 @@ class NotebookView:
             if self._run not in now.runs:
                 return
             position = len(now)
+            name = self.copies.name(position)
             record = record_of(now, self._run)  # of what is open as open; read again, it is interrupted
             part = any(now.runs[run].outcome == "open" for run in self._family(now))
             now.interrupt_open()  # nothing more comes into this copy
             spent = len(json.dumps(record)) + self._window.weight
             try:
-                bundle = mimebundle(now, self._run, spent=spent, part=part)
+                bundle = mimebundle(now, self._run, spent=spent, part=part, name=name)
             except Exception:  # noqa: BLE001 - whatever it was: text and record must not be lost
                 _log.exception("the static view of a run could not be drawn; its text and record are kept")
                 bundle = {"text/plain": plain_text(now, self._run)}
             if fit and not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
             self._copy.update(bundle, raw=True, metadata=record)
-            if not self._window.reopened:  # else nobody knows whether the copy has arrived
-                self._unsaved.saved(position)
+            self.sent(name, position, running=running)
 
     def _family(self, session: Session) -> list[str]:
         return [self._run, *descendants(session, self._run)]

@@ -19,7 +19,7 @@ from traitlets import TraitError
 from ..errors import AcsError, InvalidRequest
 from ..ledger import place
 from . import topics
-from .body import BODILESS, bodiless, exact_body
+from .body import BODILESS, PROMPTED, as_typed, bodiless, exact_body
 from .continuing import place_of
 from .defaults import names
 from .display import make_view, show_copy
@@ -49,7 +49,7 @@ class AcsMagics(Magics, CellTraits):
             self._take(name)
         self.observe(lambda change: self._take(change["name"]), names())
         self._running: list[str] = []
-        self._looked_back = False
+        self._looked_back = self._hinted = False
 
     # -- the magics -------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class AcsMagics(Magics, CellTraits):
         """``%acs COMMAND``: budget, debug, doctor, help, jobs, last, local, models, recover, set, settings."""
         with self.telling:
             command, _, rest = uncommented(line).strip().partition(" ")
-            if command not in (*COMMANDS, BODILESS):
+            if command not in (*COMMANDS, BODILESS, PROMPTED):
                 if not command:
                     print(topics.text("")[0])
                     return None
@@ -86,16 +86,25 @@ class AcsMagics(Magics, CellTraits):
         if not self._looked_back:
             self._looked_back = True
             from ..jobs.cell import pick_up  # noqa: PLC0415  # jobs load with the first cell
-            from ..keeping.recovering import hint  # noqa: PLC0415  # with the first cell
 
             pick_up(self.notebook)
-            if line := hint():
+            self.point_to_what_was_left()
+
+    def point_to_what_was_left(self) -> None:
+        """Say once what a kernel that was killed has left: when the extension loads, else before the first cell."""
+        from ..keeping.unsaved import left  # noqa: PLC0415  # rarely is there anything
+
+        if not self._hinted and left():
+            from ..keeping.recovering import hint  # noqa: PLC0415  # rarely
+
+            self._hinted = bool(line := hint())
+            if line:
                 print(line)
 
     def _recover(self, rest: str) -> None:
         from ..keeping.recovering import command  # noqa: PLC0415  # rarely
 
-        self._looked_back = True
+        self._looked_back = self._hinted = True
         command(self.shell, rest, self._keep_recovered)
 
     def _keep_recovered(self, completion: Completion) -> None:
@@ -133,6 +142,13 @@ class AcsMagics(Magics, CellTraits):
                 "Write one below the %%acs line, or continue a text with --in NAME."
             )
         self._run(rest, "")
+
+    def _pasted(self, rest: str) -> None:
+        """A ``%%acs`` cell behind a prompt, as :func:`as_typed` passes it on."""
+        raise InvalidRequest(
+            f"Nothing was sent: a prompt ({rest}) stands before %%acs, and IPython takes out all that look like it. "
+            "Take it off the first line; everything below that line is sent as it stands."
+        )
 
     def _last(self, rest: str) -> None:
         found = self.shell.user_ns.get(rest) if rest else self.notebook.last
@@ -278,11 +294,13 @@ def load(shell: InteractiveShell) -> None:
         raise misconfigured(str(problem)) from None
     shell.register_magics(magics)
     magics.telling.begin()
+    shell.input_transformers_cleanup.insert(0, as_typed)
     shell.input_transformers_cleanup.append(bodiless)
     shell.events.register("pre_run_cell", magics.before_cell)
     shell.events.register("post_run_cell", magics.after_cell)
     for key in ("%%acs", "%acs"):
         shell.set_hook("complete_command", magics.complete, str_key=key)
+    magics.point_to_what_was_left()
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -292,6 +310,7 @@ def unload(shell: InteractiveShell) -> None:
         return
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("acs", None)
+    shell.input_transformers_cleanup.remove(as_typed)
     shell.input_transformers_cleanup.remove(bodiless)
     shell.events.unregister("pre_run_cell", magics.before_cell)
     shell.events.unregister("post_run_cell", magics.after_cell)

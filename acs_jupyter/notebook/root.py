@@ -172,16 +172,20 @@ class Notebook:
             grower.adopt(handle)
             try:
                 view.open(handle.session, handle, grower, background=options.background)
-                if not options.background:
-                    return handle.wait(interrupts)
-                handle.detach(lambda _: view.close())
-                return handle.completion
+                if options.background:
+                    handle.detach(lambda _: view.close())
+                else:
+                    handle.wait(interrupts)
             except BaseException:
                 handle.abandon()
                 raise
             finally:
                 if not options.background:
                     view.close()
+            if interrupts:  # it came while the copy was drawn, or before the run was on its own
+                handle.stop()
+                raise KeyboardInterrupt
+            return handle.completion
 
     def meter(self) -> KeyMeter | None:
         """The ledger's view of the key in use; ``None`` when there is none."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from ..checks import build_request
 from ..errors import AcsError, InvalidRequest
+from ..keeping.copies import Copies
 from ..keeping.copying import Copier
 from ..keeping.unsaved import Unsaved
 from ..ledger import place as where
@@ -49,6 +51,7 @@ class Workbench(Bench):
         self.session = session if session is not None else Session()
         self._notebook = notebook or this_kernel_s()
         self._copy: Any = None
+        self._spot = token_hex(8)
         self._drawing = threading.Lock()
         self._copier = Copier(self._write_copy, self._coming)
         self._unsaved: dict[str, Unsaved] = {}
@@ -61,9 +64,11 @@ class Workbench(Bench):
             form=list(fields()),
             draft={"prompt": prompt, "fields": written(values)},
         )
+        self._copies = Copies(self._delivered)
+        self.on_confirm = self._copies.confirm
 
     def _ipython_display_(self) -> None:
-        self._copy = show(self)
+        self._copy = show(self, place=self._spot)
         self._write_copy()
 
     def close(self) -> None:
@@ -132,10 +137,16 @@ class Workbench(Bench):
                 return
             # A record holds a run with its branches: of a family there is one.
             records = [pack_run(now, run) for run in dict.fromkeys(root_of(now, run) for run in runs)]
-            self._copy.update(bench_bundle(now, runs), raw=True, metadata={KEY: records})
-            for run, kept in list(self._unsaved.items()):
-                if run in runs and not self.reopened and kept.saved(position):
-                    self._unsaved.pop(run).end()
+            name = self._copies.name(position)
+            self._copy.update(bench_bundle(now, runs, name=name), raw=True, metadata={KEY: records})
+            self.copy = name
+
+    def _delivered(self, position: int) -> None:
+        """A page shows what the session had come to by then."""
+        for run, kept in list(self._unsaved.items()):
+            state = self.session.runs.get(run)  # one that was just sent has not begun
+            if state is not None and state.outcome != "open" and kept.saved(position):
+                self._unsaved.pop(run).end()
 
 
 def this_kernel_s() -> Notebook:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import anywidget
 import traitlets
+from ipywidgets import Layout
 
-from ..log.intents import AnyIntent, Resync
+from ..log.intents import AnyIntent, Confirm, Resync
 from .bundle import pressed
 from .feed import Feed
 from .inbox import Inbox
@@ -35,8 +36,17 @@ STATIC = Path(__file__).parent.parent / "static"
 
 OnIntent = Callable[[AnyIntent], None]
 
-_FRAME = 3_000
+_FRAME = 1_300
 """Bytes of a saved window and its layout without their contents."""
+
+
+class LeanLayout(Layout):  # type: ignore[misc]  # ipywidgets tells no types
+    """A layout that names what is set: forty properties that are not would be saved with every output."""
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
+        """The synced state; asked for as a whole, without what is not set."""
+        state: dict[str, Any] = super().get_state(key, drop_defaults)
+        return state if key is not None else _told(state)
 
 
 class Window(anywidget.AnyWidget):
@@ -52,12 +62,11 @@ class Window(anywidget.AnyWidget):
     grows: ClassVar[bool] = False
     """Whether branches of the followed runs are followed too."""
 
-    reopened = False
-    """Whether a page asked for all of it after it was shown: one that was reloaded, to which its cell's outputs come no
-    more, and its saved file lacks them."""
-
     interrupts = traitlets.Bool(True).tag(sync=True)
     """Whether a Stop that gets no answer may interrupt the kernel: only when a run is what keeps it busy."""
+
+    copy = traitlets.Unicode("").tag(sync=True)
+    """Name of the last copy that was sent for the notebook. A page that shows it says so, by ``Confirm``."""
 
     snapshot = traitlets.Unicode("").tag(sync=True)
     """The packed state when a run last closed; a state request is answered with the state of now."""
@@ -78,19 +87,19 @@ class Window(anywidget.AnyWidget):
         **traits: Any,
     ) -> None:
         self._on_intent = on_intent
+        self.on_confirm: Callable[[str], None] = lambda copy: None
         self._feed = Feed(
             session, runs, self._post, closed=self._keep_snapshot, skip=self.skip, grows=self.grows
         )
         self._inbox = Inbox(self._post)
-        super().__init__(**traits)
+        super().__init__(**{"layout": LeanLayout(), **traits})
         self.on_msg(self._received)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """The synced state; asked for as a whole, its snapshot is the state of now."""
         state: dict[str, Any] = super().get_state(key, drop_defaults)
         if key is None:
-            state["snapshot"] = self._feed.packed()
-            self.reopened = self.reopened or self.comm is not None
+            state = {**_told(state), "snapshot": self._feed.packed()}
         return state
 
     def close(self) -> None:
@@ -144,5 +153,12 @@ class Window(anywidget.AnyWidget):
         intent = self._inbox.take(content)
         if isinstance(intent, Resync):
             self._feed.resync()
+        elif isinstance(intent, Confirm):
+            self.on_confirm(intent.copy)
         elif intent is not None and self._on_intent is not None:
             self._on_intent(intent)
+
+
+def _told(state: dict[str, Any]) -> dict[str, Any]:
+    """What is unset is so in a browser's model, too."""
+    return {name: value for name, value in state.items() if value is not None}

@@ -18,21 +18,26 @@ def textless(bundle: Any) -> Any:
     return bundle
 
 
-def show(window: Any, copy: Mapping[str, str] | None = None) -> Any:
-    """Put both out; the handle of the copy, by which it can be written again. Without ``copy`` it is empty as yet."""
+def show(window: Any, copy: Mapping[str, str] | None = None, *, place: str | None = None) -> Any:
+    """Put both out; the handle of the copy, by which it can be written again. Without ``copy`` it is empty as yet.
+
+    ``place`` is one name for all outputs that show the window: what is written later goes to each of them.
+    """
     from IPython.display import display  # noqa: PLC0415  # only where something is shown
 
     # Not the window itself, which may show itself by this very function.
     bundle = textless(window._repr_mimebundle_())
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
     display(data, raw=True, metadata=metadata)
-    return display(dict(copy or {"text/plain": ""}), raw=True, display_id=True)
+    return display(dict(copy or {"text/plain": ""}), raw=True, display_id=place or True)
 
 
-def show_or_print(window: Any, line: str, copy: Mapping[str, str] | None = None) -> Any:
+def show_or_print(
+    window: Any, line: str, copy: Mapping[str, str] | None = None, *, place: str | None = None
+) -> Any:
     """The same in a kernel; elsewhere the line is printed, and there is no handle."""
     if in_kernel():
-        return show(window, copy)
+        return show(window, copy, place=place)
     print(line)
     return None
 

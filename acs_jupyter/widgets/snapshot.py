@@ -9,13 +9,12 @@ steer the view are named by their code points (``text/plain`` has them as they a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..log.branching import descendants
-from .roads import branch_name, leaving_words, seam_words, source_name
+from .branch_static import branch_markup, branch_plain, further, own_part
 from .tinted import on_file, text_of, tinted
-from .words import clamp_words, error_words, figures, finish_words, model_name, outcome_words
+from .words import clamp_words, error_words, finish_words, status_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
 
 FULL = 2_000
 """Tokens of a run that are saved with everything; see :func:`most_saved`."""
+
+_GRID = 60
+"""Bytes around the branches of a view."""
 
 _HUE = "#d66a0c"
 _TINTS = ("0f", "1c", "2b", "3b", "4a", "5c", "70")
@@ -78,6 +80,7 @@ def static_html(
     show_prompt: bool = False,
     spent: int = 0,
     part: bool = False,
+    name: str = "",
 ) -> str:
     """One run as script-free HTML.
 
@@ -87,15 +90,30 @@ def static_html(
     for titles and tints; where it ends, the text goes on without.
 
     ``part``: it is written while the run still comes; a window that sees it knows that it is not the whole.
+    ``name``: by which a page knows the copy (:func:`named`).
     """
     here = session.runs[run]
     nodes = family_nodes(session, run)
     tokens = sum(len(node.tokens) for node in nodes)
-    bare = on_file(_page(session, here, beside_window, show_prompt, {})) + on_file(plain_text(session, run))
+    least = {node.id: tinted(node, -1) for node in nodes}
+    most = branches_shown(session, run, spent)
+
+    def drawn(texts: dict[str, str]) -> str:
+        inside = run_parts(session, here, texts, show_prompt=show_prompt, most=most)
+        return framed(inside, beside_window=beside_window)
+
+    first = on_file(drawn(least))
+    bare = first - sum(map(on_file, least.values())) + on_file(plain_text(session, run, most))
     room = (most_saved(tokens) - spent - bare) / max(1, tokens)
     texts = {node.id: tinted(node, room * len(node.tokens)) for node in nodes}
-    page = _page(session, here, beside_window, show_prompt, texts)
-    return page.replace('class="acs-static', 'class="acs-static acs-part', 1) if part else page
+    fits = sum(map(on_file, texts.values())) <= room * tokens
+    page = drawn(texts if fits else least)
+    return named(page.replace('class="acs-static', 'class="acs-static acs-part', 1) if part else page, name)
+
+
+def named(markup: str, name: str) -> str:
+    """The markup of a copy with a name in it, for which a page looks."""
+    return markup.replace('class="acs-static', f'class="acs-static acs-copy-{name}', 1) if name else markup
 
 
 def sheet() -> str:
@@ -121,12 +139,32 @@ def family_nodes(session: Session, run: str) -> list[Node]:
     """The continuations of a run and, of its branches, what is their own."""
     nodes = [session.nodes[node] for node in session.runs[run].nodes]
     for branch in descendants(session, run):
-        nodes += [_own(session.nodes[node]) for node in session.runs[branch].nodes]
+        nodes += [own_part(session.nodes[node]) for node in session.runs[branch].nodes]
     return nodes
 
 
-def _page(session: Session, run: Run, beside_window: bool, show_prompt: bool, texts: dict[str, str]) -> str:
-    return framed(run_parts(session, run, texts, show_prompt=show_prompt), beside_window=beside_window)
+def branches_shown(session: Session, run: str, spent: int) -> int:
+    """How many branches of a run have room in its static view and plain text; the record has all of them.
+
+    ``spent`` as for :func:`static_html`. Each costs its name and status lines, however short it is.
+    """
+    branches = descendants(session, run)
+    if not branches:
+        return 0
+    nodes = family_nodes(session, run)
+    least = {node.id: tinted(node, -1) for node in nodes}
+    here = session.runs[run]
+    room = most_saved(sum(len(node.tokens) for node in nodes)) - spent
+    room -= (
+        on_file(framed(run_parts(session, here, least, most=0)))
+        + on_file(plain_text(session, run, 0))
+        + _GRID
+    )
+    for place, branch in enumerate(branches):
+        room -= on_file(branch_markup(session, branch, least)) + on_file(f"\n{branch_plain(session, branch)}")
+        if room < 0:
+            return place
+    return len(branches)
 
 
 def framed(inside: str, *, beside_window: bool = True) -> str:
@@ -135,8 +173,15 @@ def framed(inside: str, *, beside_window: bool = True) -> str:
     return f'<style>{style}</style><div class="acs-static{" acs-beside" if beside_window else ""}">{inside}</div>'
 
 
-def run_parts(session: Session, run: Run, texts: dict[str, str], *, show_prompt: bool = False) -> str:
-    """A run's texts, whose tokens are marked up in ``texts`` by node, its lines and its branches."""
+def run_parts(
+    session: Session,
+    run: Run,
+    texts: dict[str, str],
+    *,
+    show_prompt: bool = False,
+    most: int | None = None,
+) -> str:
+    """A run's texts, whose tokens are marked up in ``texts`` by node, its lines and at ``most`` so many branches."""
     parts = []
     nodes = [session.nodes[node] for node in run.nodes]
     many = len(nodes) > 1
@@ -152,14 +197,17 @@ def run_parts(session: Session, run: Run, texts: dict[str, str], *, show_prompt:
             parts.append(_choice(node, run, f"{place} of {len(choices)}" if many else "", text))
         parts.append("</div>" if many else "")
     lines = (("acs-line acs-error", error_words(run)), ("acs-line", clamp_words(run)))
-    for name, line in (*lines, ("acs-line", _status(session, run))):
+    for name, line in (*lines, ("acs-line", status_words(session, run))):
         if line:
             parts.append(f'<div class="{name}">{text_of(line)}</div>')
-    return "".join([*parts, *_branches(session, run.id, texts)])
+    return "".join([*parts, *_branches(session, run.id, texts, most)])
 
 
-def plain_text(session: Session, run: str) -> str:
-    """The text of a run: of one choice exactly as it came, of several, and of branches, each under its name."""
+def plain_text(session: Session, run: str, most: int | None = None) -> str:
+    """The text of a run: of one choice exactly as it came, of several, and of branches, each under its name.
+
+    A branch is told from a little before the place where it leaves. ``most``: how many of them, as in the static view.
+    """
     nodes = [session.nodes[node] for node in session.runs[run].nodes]
     branches = descendants(session, run)
     if len(nodes) == 1 and not branches:
@@ -170,17 +218,17 @@ def plain_text(session: Session, run: str) -> str:
         for place, node in enumerate(choices, start=1):
             name = f"prompt {number} ({_label(session, prompt)}), " if several and prompt else ""
             blocks.append(f"--- {name}continuation {place} of {len(choices)} ---\n{node.text}")
-    for branch in branches:
-        text = session.nodes[session.runs[branch].nodes[0]].text
-        blocks.append(f"--- {_branch_line(session, branch)} ---\n{text}")
+    blocks += (branch_plain(session, branch) for branch in branches[:most])
+    if rest := branches[len(branches[:most]) :]:
+        blocks.append(f"--- {further(len(rest))} ---")
     return "\n".join(blocks)
 
 
-def bench_bundle(session: Session, runs: list[str]) -> dict[str, str]:
+def bench_bundle(session: Session, runs: list[str], *, name: str = "") -> dict[str, str]:
     """What stays of a workbench: the last of its runs with its prompt, and how many there are before it."""
     last = session.runs[runs[-1]]
     nodes = last.nodes
-    html = static_html(session, last.id, beside_window=True, show_prompt=True)
+    html = static_html(session, last.id, beside_window=True, show_prompt=True, name=name)
     if len(runs) > 1:
         html = html.removesuffix("</div>")
         html += f'<div class="acs-line">{len(runs) - 1} earlier in this output\'s record: acs_jupyter.load</div></div>'
@@ -188,50 +236,25 @@ def bench_bundle(session: Session, runs: list[str]) -> dict[str, str]:
     return {"text/plain": text, "text/html": html}
 
 
-def mimebundle(session: Session, run: str, *, spent: int = 0, part: bool = False) -> dict[str, str]:
-    """What to display beside a window: the exact text, and the static view. ``part``: the run still comes."""
+def mimebundle(
+    session: Session, run: str, *, spent: int = 0, part: bool = False, name: str = ""
+) -> dict[str, str]:
+    """What to display beside a window: the exact text, and the static view. See :func:`static_html`."""
     return {
-        "text/plain": plain_text(session, run),
-        "text/html": static_html(session, run, beside_window=True, spent=spent, part=part),
+        "text/plain": plain_text(session, run, branches_shown(session, run, spent)),
+        "text/html": static_html(session, run, beside_window=True, spent=spent, part=part, name=name),
     }
 
 
-def _branches(session: Session, run: str, texts: dict[str, str]) -> Iterator[str]:
-    """Each branch under its name: what it kept as plain text, what was sampled on as ``texts`` has it."""
+def _branches(session: Session, run: str, texts: dict[str, str], most: int | None) -> Iterator[str]:
     branches = descendants(session, run)
-    if not branches:
-        return
-    yield '<div class="acs-grid" style="margin-top:10px">'
-    for branch in branches:
-        here = session.runs[branch]
-        node = session.nodes[here.nodes[0]]
-        kept = text_of(node.text[: len(node.text) - len(_own(node).text)]).replace("\n", "&#10;")
-        yield f'<div><div class="acs-name">{text_of(_branch_line(session, branch))}</div>'
-        yield '<pre style="white-space:pre-wrap;word-break:normal">'
-        yield f'<span style="opacity:.65">{kept}</span>{texts.get(node.id, "")}</pre>'
-        for name, line in (
-            ("acs-line acs-error", error_words(here)),
-            ("acs-line", clamp_words(here)),
-            ("acs-line", f"{_status(session, here)} · {seam_words(session, branch)}"),
-        ):
-            if line:
-                yield f'<div class="{name}">{text_of(line)}</div>'
+    shown = branches[:most]
+    if shown:
+        yield '<div class="acs-grid" style="margin-top:10px">'
+        yield from (branch_markup(session, branch, texts) for branch in shown)
         yield "</div>"
-    yield "</div>"
-
-
-def _own(node: Node) -> Node:
-    """What a branch has of its own, the token put in place included: all of a node that is no branch."""
-    if node.origin is None:
-        return node
-    kept = node.kept - bool(node.kept and node.origin.text)
-    text = node.text[sum(map(len, node.tokens[:kept])) :]
-    tokens, logprobs, top = node.tokens[kept:], node.logprobs[kept:], node.top[kept:]
-    return replace(node, parts=[text], joined=(0, ""), tokens=tokens, logprobs=logprobs, top=top)
-
-
-def _branch_line(session: Session, branch: str) -> str:
-    return f"{branch_name(session, branch)}, from {source_name(session, branch)}: {leaving_words(session, branch)}"
+    if rest := len(branches) - len(shown):
+        yield f'<div class="acs-line">{further(rest)}</div>'
 
 
 def _by_prompt(nodes: list[Node]) -> Iterator[tuple[str | None, list[Node]]]:
@@ -259,18 +282,3 @@ def _choice(node: Node, run: Run, name: str, markup: str) -> str:
         return text
     finish = finish_words(node, run)
     return f'<div><div class="acs-name">{text_of(f"{name} · {finish}" if finish else name)}</div>{text}</div>'
-
-
-def _status(session: Session, run: Run) -> str:
-    ended = (
-        run.closed_at
-        if run.closed_at is not None
-        else (session.since(len(session) - 1)[0][0] if len(session) else 0.0)
-    )
-    nodes = [session.nodes[node] for node in run.nodes]
-    words = outcome_words(run)
-    if len(nodes) == 1 and run.outcome == "done":
-        words = finish_words(nodes[0], run) or words
-    parts = [words, model_name(run), *figures(session, run, ended)]
-    request_id = run.request_id or run.completion_id
-    return " · ".join([*parts, f"request {request_id}"] if request_id else parts)

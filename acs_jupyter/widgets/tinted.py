@@ -5,10 +5,10 @@ text as many tokens as have room are told in full: an element each, the alternat
 neighbours of one level share an element, likely ones have none, and nothing has a title. The text is all there.
 
 An unlikely token is a ``<u>``: where style sheets are taken away it is still underlined. A line break is written
-``&#10;``, since a notebook file spends 14 bytes on each line of a string. A title tells the most likely first and
-marks the sampled one: ``20%·a ▸14.2% 3%·his .4%·him``; under one in a thousand only the sampled one is named. No
-entry has a blank in it, so that a style sheet can set one a line. The sampled one is not repeated where it can be
-read.
+``&#10;``, since a notebook file spends 14 bytes on each line of a string. A title tells the most likely first, the
+sampled one among them: ``'·a' 20%, this 14.2%, '·his' 3%``; under one in a hundred only the sampled one is named. The
+blank within an entry does not break, so that a style sheet can set one a line. The sampled one is not repeated where
+it can be read.
 """
 
 from __future__ import annotations
@@ -29,17 +29,22 @@ if TYPE_CHECKING:
 UNLIKELY = 3
 """From this level on a token is underlined, as in the live view."""
 
-LEAST = 0.001
+LEAST = 0.01
 """Alternatives below this probability are left out of titles."""
 
 _MARK = len("<u class=k0></u>")
 _LINE = 14
 _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
-_TITLE_ESCAPES = {**_ESCAPES, ord("'"): "&#39;", ord(" "): "\u00a0"}
+_TITLE_ESCAPES = {**_ESCAPES, ord('"'): "&quot;", ord(" "): "\u00a0"}
 
 
 def tinted(node: Node, room: float = math.inf) -> str:
-    """The text of a node as markup of at most ``room`` bytes on file, if its text with a few tints fits in that."""
+    """The text of a node as markup of at most ``room`` bytes on file, if its text with a few tints fits in that.
+
+    Below 0 it is the text alone.
+    """
+    if room < 0:
+        return _body(node.text)
     pieces = align(node.text, node.tokens)
     levels = [level_of(node, piece) or 0 for piece in pieces]
     texts = [_body(piece.text) for piece in pieces]
@@ -82,7 +87,7 @@ def _full(node: Node, piece: Piece, level: int, text: str) -> str:
         return text
     tag = "u" if level >= UNLIKELY else "span"
     name = f" class=k{level}" if level else ""
-    return f"<{tag}{name} title='{title}'>{text}</{tag}>"
+    return f'<{tag}{name} title="{title}">{text}</{tag}>'
 
 
 def _lean(texts: list[str], levels: list[int]) -> list[str]:
@@ -106,7 +111,7 @@ def _token(node: Node, index: int) -> str:
     if logprob is None:
         return ""
     found, _ = ranked(token, logprob, node.top[index])
-    return " ".join(
+    return ", ".join(
         _entry(one.token, one.logprob, one.sampled)
         for one in found
         if one.sampled or math.exp(min(one.logprob, 0.0)) >= LEAST
@@ -115,18 +120,12 @@ def _token(node: Node, index: int) -> str:
 
 @lru_cache(maxsize=65_536)
 def _entry(token: str, logprob: float, sampled: bool) -> str:
-    share = percent(logprob) if sampled else _short(math.exp(min(logprob, 0.0)) * 100)
-    name = visible(token)
-    if sampled and name in {token, f"·{token[1:]}"}:
-        name = ""  # it is what the title stands at
-    elif not token:
-        name = "∅"
-    name = name.translate(_TITLE_ESCAPES)
-    return f"{'▸' if sampled else ''}{share}{name}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}%" if value >= 0.95 else f"{value:.1f}%"[1:]
+    share = percent(logprob) if sampled else f"{math.exp(min(logprob, 0.0)) * 100:.0f}%"
+    shown = visible(token)
+    name = f"'{shown}'".translate(_TITLE_ESCAPES) if token else "(no\u00a0text)"
+    if sampled:  # a token that can be read is what the title stands at
+        name = "this" if shown in {token, f"·{token[1:]}"} and token else f"this\u00a0{name}"
+    return f"{name}\u00a0{share}"
 
 
 def _named(found: re.Match[str]) -> str:

@@ -73,6 +73,22 @@ def figures(session: Session, run: Run, at: float) -> list[str]:
     return shown
 
 
+def status_words(session: Session, run: Run) -> str:
+    """The status line of a run that is shown as it stands."""
+    ended = (
+        run.closed_at
+        if run.closed_at is not None
+        else (session.since(len(session) - 1)[0][0] if len(session) else 0.0)
+    )
+    nodes = [session.nodes[node] for node in run.nodes]
+    words = outcome_words(run)
+    if len(nodes) == 1 and run.outcome == "done":
+        words = finish_words(nodes[0], run) or words
+    parts = [words, model_name(run), *figures(session, run, ended)]
+    request_id = run.request_id or run.completion_id
+    return " · ".join([*parts, f"request {request_id}"] if request_id else parts)
+
+
 def clamp_words(run: Run) -> str:
     """The server lowered ``max_tokens``: a sentence, or ``""``."""
     clamp = parse_clamp(run.headers.get(CLAMPED))

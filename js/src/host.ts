@@ -25,6 +25,7 @@ export type Fields = Record<string, string>;
 export type Intent =
   | { type: "Cancel"; run?: string }
   | { type: "Resync"; seen: number }
+  | { type: "Confirm"; copy: string }
   | { type: "Run"; prompt: string; fields: Fields }
   | { type: "Continue"; node: string; fields: Fields }
   | { type: "Keep"; prompt: string; fields: Fields }
@@ -67,8 +68,8 @@ interface Message extends Word {
   stops?: string;
 }
 
-interface Interruptible {
-  kernel?: { interrupt?: () => unknown } | null;
+interface Managing {
+  kernel?: { id?: string; interrupt?: () => unknown } | null;
 }
 
 /** `fresh`: the state is another one, and what was drawn from the old one no longer holds. */
@@ -80,6 +81,8 @@ export interface Host {
   readonly at: number;
   /** Whether this page came to a state that was there already: it was reloaded since the cell began. */
   readonly restored: boolean;
+  /** The id of its kernel, as far as it is known. */
+  readonly kernel: string;
   option<T>(name: string): T | undefined;
   /** One line about what was asked for and not done, or "". */
   readonly told: string;
@@ -104,6 +107,10 @@ export interface Host {
   keep(name: string, value: unknown): void;
   watch(name: string, watcher: () => void): () => void;
   close(): void;
+}
+
+export function kernelOf(model: AnyModel) {
+  return (model.widget_manager as Managing | undefined)?.kernel;
 }
 
 export function connect(model: AnyModel): Host {
@@ -196,9 +203,8 @@ export function connect(model: AnyModel): Host {
     if (run !== undefined && sourceOf(state, run) !== null) return ask(intent);
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      const manager = model.widget_manager as Interruptible | undefined;
       // A run in the background does not keep the kernel busy: an interrupt would hit somebody else's cell.
-      if (running(run) && model.get("interrupts") !== false) manager?.kernel?.interrupt?.();
+      if (running(run) && model.get("interrupts") !== false) kernelOf(model)?.interrupt?.();
     }, ACK_WITHIN_MS);
     send(intent);
   };
@@ -257,6 +263,7 @@ export function connect(model: AnyModel): Host {
     },
     restored,
     settled,
+    kernel: kernelOf(model)?.id ?? "",
     option: (name) => model.get(name),
     running,
     stop,

@@ -15,6 +15,9 @@ from acs_jupyter.cli import main
 from acs_jupyter.keeping.record import KEY, pack_run, unpack_run
 from acs_jupyter.keeping.strip import WIDGET, strip
 from acs_jupyter.keeping.varints import read_varints, varints
+from acs_jupyter.log import events as ev
+from acs_jupyter.log.branching import plan
+from acs_jupyter.log.intents import Resample
 from tests import make_golden as golden
 from tests.support.player import Player, stream
 
@@ -89,6 +92,18 @@ def test_a_notebook_gives_its_completions_back(tmp_path: Path) -> None:
     runs = [completion_of("logprobs_5"), completion_of("stream_batch_n")]
     path = notebook(tmp_path / "x.ipynb", [pack_run(run.session, run.run) for run in runs])
     assert [completion.texts for completion in load(path)] == [run.texts for run in runs]
+
+
+def test_a_run_in_several_outputs_is_listed_once_with_most_of_it(tmp_path: Path) -> None:
+    first, other = completion_of("logprobs_5"), completion_of("stream_batch_n")
+    grown = first.session.copy()
+    run = next(iter(grown.runs))
+    made = plan(grown, Resample(grown.runs[run].nodes[0], 0))
+    grown.apply(ev.opening("b", made.request, parents=made.parents, origin=made.origin))
+    grown.apply([ev.RunClosed("b", "done")])
+    early, later = pack_run(first.session, run), pack_run(grown, run)
+    path = notebook(tmp_path / "x.ipynb", [early, pack_run(other.session, other.run), later, early])
+    assert [one.run for one in load(path)] == [run, "b", other.run]
 
 
 def test_what_is_no_notebook_or_holds_a_broken_record_is_named(tmp_path: Path) -> None:

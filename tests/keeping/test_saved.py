@@ -6,17 +6,20 @@ import json
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acs_jupyter import load
 from acs_jupyter.keeping.columns import pack_rows, unpack_rows
+from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.bundle import pressed
 from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.widgets.snapshot import mimebundle, most_saved
+from tests.support.branched import add_branches
 from tests.support.sanitising import sanitised
 from tests.support.saving import Saved, execute
-from tests.support.texts import session_of, tokens
+from tests.support.texts import run_events, session_of, tokens
 
 KINDS = ("text", "han", "markup")
 RUNS = [
@@ -61,7 +64,7 @@ def test_records_hold_everything_however_long(executed: tuple[Path, list[Saved]]
             assert token.logprob == pytest.approx(logprob, abs=1e-4)
 
 
-def test_up_to_two_thousand_tokens_have_titles_and_the_window_its_state(
+def test_up_to_two_thousand_tokens_have_titles_and_long_windows_no_state(
     executed: tuple[Path, list[Saved]],
 ) -> None:
     path, _ = executed
@@ -81,8 +84,62 @@ def test_up_to_two_thousand_tokens_have_titles_and_the_window_its_state(
         kept[count].append(snapshot != "")
         if n == 1:
             assert text == "".join(text for text, _, _ in tokens(count, kind))
-    assert any(kept[2_000])
     assert not any(kept[10_000])
+
+
+BRANCHED: list[tuple[Any, ...]] = [
+    (2_000, "text", 1, 40, 8, False),
+    (10_000, "text", 1, 12, 20, False),
+    (10_000, "text", 1, 12, 20, True),
+    (300, "text", 1, 100, 3, False),
+    (1, "text", 1, 30, 1, False),
+    (2_000, "text", 1, 0, 0, False, 20),
+    (2_000, "text", 1, 0, 0, False, 100),
+]
+
+
+def test_branches_near_the_end_of_long_texts_and_many_alternatives(tmp_path: Path) -> None:
+    path = tmp_path / "n.ipynb"
+    found = execute(path, BRANCHED)
+    kept = load(path)
+    pages = [
+        "".join(o["data"]["text/html"]) for o in json.loads(path.read_bytes())["cells"][0]["outputs"][1::2]
+    ]
+    for place, (saved, page, (count, _, _, branches, *more)) in enumerate(
+        zip(found, pages, BRANCHED, strict=True)
+    ):
+        family = [one for one in kept if one.run.startswith(f"r{place}")]
+        assert len(family) == 1 + branches
+        own = sum(
+            len(one.tokens) - max(0, one.session.nodes[one.session.runs[one.run].nodes[0]].kept - 1)
+            for one in family
+        )
+        bound = most_saved(own)
+        told = f"{BRANCHED[place]}: {saved}, {own} tokens, bound {bound}"
+        if more[-1] == 100:  # the record alone is larger: then it is all there is beside the text
+            assert saved.record > bound - 60_000, told
+            assert saved.record < 6 * 100 * count
+            assert saved.whole - saved.record < 40_000 + 3 * saved.text
+            assert " title=" not in page
+            continue
+        assert saved.whole <= bound, told
+        shown = page.count("from original: token")
+        assert shown == branches or f"{branches - shown} further branches in this output's record" in page, (
+            told
+        )
+        assert shown == branches or count <= 300
+        if count >= 2_000:
+            assert page.count(" title=") > 200, told
+    # What was sent comes back to the byte, though it is told by what it shares.
+    session = Session()
+    for events in run_events(2_000, "text", run="r0"):
+        session.apply(events)
+    add_branches(session, "r0", 40, 8)
+    for one in kept:
+        if one.run.startswith("r0"):
+            assert one.session.runs[one.run].request == session.runs[one.run].request
+    ids = [one for one in kept if one.run.startswith("r2b")]
+    assert [len(one.session.runs[one.run].request["prompt"]) for one in ids] == [9_999 - n for n in range(12)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,8 +16,10 @@ import pytest
 
 from acs_jupyter import Session, load, recover
 from acs_jupyter.keeping import unsaved as module
+from acs_jupyter.keeping.copies import Copies
 from acs_jupyter.keeping.copying import Copier
-from acs_jupyter.keeping.recovering import command
+from acs_jupyter.keeping.record import record_of
+from acs_jupyter.keeping.recovering import command, hint
 from acs_jupyter.keeping.unsaved import Unsaved, left
 from acs_jupyter.log import events as ev
 from acs_jupyter.wire import CompletionRequest
@@ -30,7 +32,6 @@ NASTY = "a\r\nb\x00\u202e{{x}} %s </pre> \U0001f98a "
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ACS_UNSAVED", str(tmp_path / "kept" / "unsaved"))
-    monkeypatch.setattr(module, "GRACE", 0.05)
     return tmp_path / "kept" / "unsaved"
 
 
@@ -55,10 +56,12 @@ def files(folder: Path) -> list[Path]:
 
 
 def gone(path: Path) -> bool:
-    end = time.monotonic() + 10
-    while path.exists() and time.monotonic() < end:
-        time.sleep(0.01)
     return not path.exists()
+
+
+@pytest.fixture(autouse=True)
+def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
 
 
 @pytest.mark.usefixtures("dead")
@@ -72,7 +75,7 @@ def test_what_came_is_in_a_private_file_at_once_and_reads_back_whole(folder: Pat
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     (one,) = left()
-    assert one.about == {"notebook": "x.ipynb", "cell": "[3]"}
+    assert one.about == {"notebook": "x.ipynb", "cell": "[3]", "path": ""}
     (kept,) = recover()
     assert (kept.text, kept.prompt, kept.outcome) == (NASTY + " two", "prompt of r", "interrupted")
     assert [token.logprob for token in kept.tokens] == [-0.5, -0.5]
@@ -115,8 +118,80 @@ def test_a_file_holds_its_run_and_branches_and_goes_with_a_whole_copy(folder: Pa
     assert [branch.text for branch in kept.branches] == [" aother c d"]
     assert [branch.text for branch in kept.branches[0].branches] == [" aother e"]
     session.apply([ev.RunClosed("later", "done")])
+    (path,) = files(folder)
     assert mine.saved(len(session))
-    assert gone(files(folder)[0])
+    assert gone(path)
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_copy_that_nobody_confirmed_leaves_the_file(folder: Path) -> None:
+    session = Session()
+    mine = Unsaved(session, "r")
+    copies = Copies(mine.saved)
+    session.apply([*opened("r"), came("r.0", " a"), ev.RunClosed("r", "done")])
+    early = copies.name(len(session))
+    session.apply(opened("branch", parents=["r.p0"], origin=ev.Origin("r.0", 1)))
+    session.apply([came("branch.0", " b"), ev.RunClosed("branch", "done")])
+    whole = copies.name(len(session))
+    copies.confirm("")  # a page is there, and shows no copy
+    copies.confirm("0000-7")  # one of a kernel before
+    copies.confirm(early)  # it lacks the branch
+    (path,) = files(folder)  # one file: what came later was added to it
+    (kept,) = recover()
+    assert [branch.text for branch in kept.branches] == [" a b"]
+    copies.confirm(whole)
+    assert gone(path)
+
+
+def test_without_a_page_an_orderly_end_counts_what_was_shown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(*, page: bool = False, later: bool = False, shown: bool = True) -> int:
+        exit_ = module._Exit()
+        monkeypatch.setattr(module, "_exit", exit_)
+        session = Session()
+        mine = Unsaved(session, "r")
+        session.apply([*opened("r"), came("r.0", " a"), ev.RunClosed("r", "done")])
+        if shown:
+            mine.shown(len(session))
+        if later:
+            session.apply(opened("branch", parents=["r.p0"], origin=ev.Origin("r.0", 1)))
+        if page:
+            module.page_seen()
+        exit_.leave()
+        left_there = files(folder)
+        for path in left_there:
+            path.unlink()
+        return len(left_there)
+
+    assert ended() == 0
+    assert ended(page=True) == 1  # a page that was closed may have seen nothing of it
+    assert ended(later=True) == 1
+    assert ended(shown=False) == 1  # written by a thread, after its cell: no client collects that
+
+
+def test_what_the_notebooks_file_holds_by_now_is_not_offered_again(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "is_gone", lambda process: True)
+    book = tmp_path / "story.ipynb"
+    monkeypatch.setenv("JPY_SESSION_NAME", str(book))
+    session = Session()
+    for run in ("saved", "longer", "lost"):
+        Unsaved(session, run, notebook=book.name, cell="[1]")
+        session.apply([*opened(run), came(f"{run}.0", " a")])
+        if run != "longer":
+            session.apply([ev.RunClosed(run, "done")])
+    outputs = [{"metadata": record_of(session, run)} for run in ("saved", "longer")]
+    book.write_text(json.dumps({"cells": [{"outputs": outputs}]}))
+    session.apply([came("longer.0", " and more")])
+    assert hint().startswith("note: 2 texts")
+    kept: list[Any] = []
+    command(SimpleNamespace(kernel=None), "", kept.append)
+    assert [one.text for one in kept] == [" a and more", " a"]
+    assert files(folder) == []
+    book.write_text("damaged")
+    assert hint() == ""
 
 
 def test_files_of_kernels_that_run_are_theirs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,8 +368,8 @@ def test_a_kernel_killed_in_mid_run_leaves_what_it_had_received(
     command = [sys.executable, "-c", "from acs_jupyter import recover; print(repr(recover()[-1].text))"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     with Kernel(*CELLS) as second:
-        second.run(0)
-        assert "kernel that ended early" in second.run(1)
+        assert "kernel that ended early" in second.run(0)  # before anything is run
+        assert "kernel that ended early" not in second.run(1)
         assert "acs recover takes nothing, all or forget" in second.run(6)
         shown = second.run(3)
         assert "from story.ipynb [3]:" in shown
@@ -308,3 +383,19 @@ def test_a_kernel_killed_in_mid_run_leaves_what_it_had_received(
         (tmp_path / "story.ipynb").write_text(json.dumps(second.book))
     found = load(tmp_path / "story.ipynb")[-1]
     assert (repr(found.text), found.outcome, len(found.tokens)) == (told, "interrupted", int(count))
+
+
+def test_a_headless_kernel_that_ends_in_order_leaves_nothing(
+    folder: Path, scripted_server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACS_API_BASE", scripted_server.base)
+    monkeypatch.setenv("ACS_API_KEY", scripted_server.key)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    page = "from acs_jupyter.keeping.unsaved import page_seen; page_seen()"
+    for cells, kept in ((CELLS[:2], 0), ((*CELLS[:2], page), 1)):
+        with Kernel(*cells) as kernel:
+            for index in range(len(cells)):
+                kernel.run(index)
+            assert len(files(folder)) == 1  # while it runs nobody has said that it arrived
+        assert len(files(folder)) == kept

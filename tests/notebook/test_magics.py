@@ -21,6 +21,7 @@ from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
 from acs_jupyter.completion import Completion
 from acs_jupyter.errors import InvalidRequest
+from acs_jupyter.notebook.display import TextView
 from acs_jupyter.notebook.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
 from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
@@ -129,6 +130,57 @@ def test_the_body_is_the_prompt_byte_for_byte(shell: Shell, connect: Any, body: 
     server = connect(PARIS)
     assert shell.run(f"%%acs -m m\n{body}").ok
     assert server.requests[-1].json["prompt"].encode() == body.encode()
+
+
+INDENTED = [
+    "    %%acs -m m\n    The capital\n    of France is",
+    "\t%%acs -m m\n\tThe capital\n  of France is",
+    "  %%acs -m m\nThe capital\n    of France is",
+    "\n   \n    %%acs -m m\n      deeper\n    \n    back\n  ",
+    "%%acs -m m\n    every\n    line\n     indented",
+    "  %%acs -m m\n  >>> x\n  ... y",
+    "%%capture\n    %%acs -m m\n      nested\n    once",
+    "%%capture\n%%acs -m m\n    nested\n    twice",
+]
+
+
+@pytest.mark.parametrize("cell", INDENTED, ids=map(repr, INDENTED))
+def test_an_indented_cell_is_sent_as_it_was_typed(shell: Shell, connect: Any, cell: str) -> None:
+    server = connect(PARIS)
+    assert shell.run(cell).ok
+    head = cell.index("%%acs")
+    assert server.requests[-1].json["prompt"] == cell[cell.index("\n", head) + 1 :]
+
+
+@pytest.mark.parametrize("prompt", [">>> ", ">>>", "  >>> ", "In [1]: ", "In [12]: "])
+def test_a_cell_pasted_with_its_prompt_is_refused_in_one_line(
+    shell: Shell, connect: Any, prompt: str
+) -> None:
+    server = connect(PARIS)
+    ran = shell.run(f"{prompt}%%acs -m m\n{prompt}The capital\n... of France is")
+    assert not ran.ok
+    assert len(ran.out.strip().splitlines()) == 1
+    assert "Nothing was sent: a prompt" in ran.out
+    assert prompt.strip() in ran.out
+    assert server.requests == []
+
+
+def test_a_stop_while_the_copy_is_drawn_stops_and_what_came_is_kept(
+    shell: Shell, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(PARIS)
+    closed = []
+
+    def drawing(self: TextView) -> None:
+        signal.raise_signal(signal.SIGINT)
+        closed.append("whole")
+
+    monkeypatch.setattr(TextView, "close", drawing)
+    ran = shell.run("%%acs -m m -o r\nHi")
+    assert closed == ["whole"]  # the copy is written to its end first
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert "what came is kept" in ran.out
+    assert (shell["r"].text, shell["r"].outcome) == (" Paris", "done")
 
 
 def test_bodies_reach_the_magic_by_other_ways(shell: Shell, connect: Any) -> None:
@@ -293,6 +345,9 @@ def test_the_doctor_measures_both_ways(
         "note:" not in shell.run("%%acs --max-tokens 1\nThe capital of Germany is Berl").out
     )  # it cannot be known
     frame = shell.run("%acs doctor").result  # but measured
+    assert len(frame["note"][0]) > 50
+    assert frame["note"][0] in frame._repr_html_().replace("&#x27;", "'")
+    assert frame["note"][0] in repr(frame)
     assert "'Berl' for the beginning of a longer word" in frame["note"].iloc[0]
     assert (
         frame["as_is"].iloc[0].isalpha()

@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 
 CELL = """
 from acs_jupyter.notebook.display import NotebookView
+from tests.support.branched import add_branches, with_alternatives
 from tests.support.texts import run_events
 from types import SimpleNamespace
 from acs_jupyter.log.session import Session
-for count, kind, n in {runs}:
+for place, (count, kind, n, *more) in enumerate({runs}):
+    branches, each, exact, alternatives = [*more, *(0, 0, False, 0)[len(more):]]
+    run = f"r{{place}}"
     session = Session(); view = NotebookView()
-    first, *rest = run_events(count, kind, n=n)
+    first, *rest = with_alternatives(run_events(count, kind, n=n, run=run), alternatives)
     session.apply(first)
-    view.open(session, SimpleNamespace(run="r", stop=lambda: None), SimpleNamespace())
+    view.open(session, SimpleNamespace(run=run, stop=lambda: None), SimpleNamespace())
     for events in rest: session.apply(events)
+    add_branches(session, run, branches, each, exact=exact)
     view.close()
 """
 
@@ -43,8 +47,12 @@ class Saved:
         return self.state + self.html + self.record + self.text
 
 
-def execute(path: Path, runs: list[tuple[int, str, int]]) -> list[Saved]:
-    """Show ``(tokens, kind of text, choices)`` each by the display path of ``%%acs``, in a kernel; write ``path``."""
+def execute(path: Path, runs: list[tuple[Any, ...]]) -> list[Saved]:
+    """Show runs by the display path of ``%%acs``, in a kernel; write ``path``.
+
+    A run is ``(tokens, kind of text, choices)``, and if wanted: branches near its end, tokens of each, whether they
+    were sent as ids, alternatives a token.
+    """
     book = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     book.cells = [nbformat.v4.new_code_cell(CELL.format(runs=runs))]
     NotebookClient(book, timeout=300, store_widget_state=True).execute()

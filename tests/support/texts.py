@@ -68,11 +68,13 @@ def tokens(count: int, kind: str = "text", seed: int = 1) -> list[Made]:
     return [_position(rng, profiles, draw) for _ in range(count)]
 
 
-def run_events(count: int, kind: str = "text", *, n: int = 1, seed: int = 1) -> list[list[ev.AnyEvent]]:
-    """A run ``r`` of ``n`` choices with ``count`` tokens in all: its beginning, what arrives, its end."""
+def run_events(
+    count: int, kind: str = "text", *, n: int = 1, seed: int = 1, run: str = "r"
+) -> list[list[ev.AnyEvent]]:
+    """A run, ``r``, of ``n`` choices with ``count`` tokens in all: its beginning, what arrives, its end."""
     request = CompletionRequest(prompt="Once upon a time", model="m", max_tokens=count, logprobs=5, n=n)
-    begun = ev.opening("r", request)
-    served = ev.Served("r", "meta-llama/Llama-3.1-405B", "cmpl-7c1f0e2ab94d4d31", "req-5d0f2c9a61b34e77")
+    begun = ev.opening(run, request)
+    served = ev.Served(run, "meta-llama/Llama-3.1-405B", "cmpl-7c1f0e2ab94d4d31", "req-5d0f2c9a61b34e77")
     arrivals: list[ev.AnyEvent] = []
     ends: list[ev.AnyEvent] = []
     nodes = [event.node for event in begun if isinstance(event, ev.NodeOpened) and event.choice is not None]
@@ -80,7 +82,7 @@ def run_events(count: int, kind: str = "text", *, n: int = 1, seed: int = 1) -> 
         words, logprobs, tops = zip(*tokens(count // n, kind, seed + place), strict=True)
         arrivals.append(ev.TokensArrived(node, "".join(words), words, logprobs, tops))
         ends.append(ev.Finished(node, "length"))
-    return [begun, [served, *arrivals], [*ends, ev.Spent("r", 4, count), ev.RunClosed("r", "done")]]
+    return [begun, [served, *arrivals], [*ends, ev.Spent(run, 4, count), ev.RunClosed(run, "done")]]
 
 
 def session_of(count: int, kind: str = "text", *, n: int = 1, seed: int = 1) -> Session:

@@ -110,7 +110,10 @@ def test_titles_are_short_and_hold_no_blank_within_an_entry() -> None:
     session.apply([ev.TokensArrived("r.0", " the\n", [" the", "\n"], [-1.8, -7.9], [top, {"\n": -7.9}])])
     session.apply([ev.RunClosed("r", "done")])
     read = Reading(static_html(session, "r"))
-    assert read.titles == ["41%'a·b' ▸16.5% 2%↵ .5%< .2%\xa0", "▸0.037%↵"]
+    assert read.titles == [
+        "''a·b''\xa041%, this\xa016.5%, '↵'\xa02%",
+        "this\xa0'↵'\xa00.037%",
+    ]
     assert [tag for tag, _ in read.tags if tag in {"span", "u", "i"}] == ["span", "u", "i"]
 
 
@@ -190,4 +193,4 @@ def test_reading() -> None:
 def test_a_probability_above_one_is_drawn_as_one() -> None:
     """Nothing that a server says keeps a text out of the notebook."""
     node = Node("n", "r", None, 0, parts=["a"], tokens=["a"], logprobs=[-1.0], top=[{" b": 1e5, "a": -1.0}])
-    assert tinted(node) == "<span class=k1 title='100%·b ▸36.8%'>a</span>"
+    assert tinted(node) == "<span class=k1 title=\"'·b'\xa0100%, this\xa036.8%\">a</span>"

@@ -1,6 +1,6 @@
 /**
- * How the reader wants texts shown: one choice a window, remembered for the windows that come after it on
- * the page. Nothing of it goes to the kernel.
+ * How the reader wants texts shown: one choice a window, remembered for the windows of the same notebook that come after
+ * it on the page. Nothing of it goes to the kernel.
  */
 import { isView, type View } from "./views";
 
@@ -19,8 +19,12 @@ export class Choices {
   #choice: Choice;
   readonly #listeners = new Set<() => void>();
 
-  constructor(readonly memory: Memory | null) {
-    this.#choice = recall(memory);
+  /** `key`: where it is remembered; a kernel's id in it tells notebooks apart, and outlives a reload and a restart. */
+  constructor(
+    readonly memory: Memory | null,
+    readonly key = KEY,
+  ) {
+    this.#choice = recall(memory, key);
   }
 
   get current(): Choice {
@@ -30,7 +34,7 @@ export class Choices {
   change(change: Partial<Choice>): void {
     this.#choice = { ...this.#choice, ...change };
     try {
-      this.memory?.setItem(KEY, JSON.stringify(this.#choice));
+      this.memory?.setItem(this.key, JSON.stringify(this.#choice));
     } catch {
       // Full, or forbidden: then it is not remembered.
     }
@@ -42,6 +46,11 @@ export class Choices {
   }
 }
 
+/** Choices as they are remembered for a notebook. */
+export function choicesOf({ kernel }: { kernel: string }): Choices {
+  return new Choices(pageMemory(), KEY + kernel);
+}
+
 /** The page's memory; reading the property itself throws where storage is forbidden. */
 export function pageMemory(): Memory | null {
   try {
@@ -51,9 +60,9 @@ export function pageMemory(): Memory | null {
   }
 }
 
-function recall(memory: Memory | null): Choice {
+function recall(memory: Memory | null, key: string): Choice {
   try {
-    const kept = JSON.parse(memory?.getItem(KEY) ?? "null") as Partial<Record<keyof Choice, unknown>> | null;
+    const kept = JSON.parse(memory?.getItem(key) ?? "null") as Partial<Record<keyof Choice, unknown>> | null;
     return { view: isView(kept?.view) ? kept.view : PLAIN.view, numbers: kept?.numbers === true };
   } catch {
     return PLAIN;

@@ -128,6 +128,7 @@ export class Columns {
     const text = new TokenText(this.showPrompt && !node.echo && prompt ? tail(prompt.text) : "");
     const finish = make("div", "acs-finish");
     const section = make("section", "acs-choice");
+    section.dataset["node"] = node.id;
     const siblings = run.nodes.filter((id) => state.nodes[id]?.parent === node.parent);
     const place = `${siblings.indexOf(node.id) + 1} of ${siblings.length}`;
     const several = siblings.length > 1;

@@ -2,11 +2,12 @@
  * An original and its branches side by side, and the bar that finds one among many.
  *
  * The columns stand in one row that scrolls; the original stays at its left edge, so that any branch can be read
- * beside it. A branch stands behind the one it left. What is put away is hidden here and nowhere else.
+ * beside it. A branch stands behind the text it left: among the columns of a run that has several. What is put away
+ * is hidden here and nowhere else.
  */
 import type { RunState, State } from "../state";
 import { make, say } from "./dom";
-import { branchName, leavingWords, road, sourceName, sourceOf } from "./road";
+import { branchName, leavingWords, sourceName } from "./road";
 import type { RunView } from "./run";
 import { outcomeWords } from "./status";
 import { excerpt } from "./text";
@@ -39,8 +40,10 @@ export class Family {
   /** Put a run in its place; `fresh`: it has just been opened, and its reader wants to see it. */
   add(state: State, view: RunView, fresh: boolean): void {
     const { id } = view;
-    const before = [...this.#row.children].filter((one) => this.#descends(state, one, sourceOf(state, id))).at(-1);
-    if (before === undefined) this.#row.append(view.element);
+    const line = this.#line;
+    const from = state.nodes[state.runs[id]?.nodes[0] ?? ""]?.origin?.node;
+    const before = [...line.children].filter((one) => comesFrom(state, one as HTMLElement, from)).at(-1);
+    if (before === undefined) line.append(view.element);
     else before.after(view.element);
     view.element.dataset["run"] = id;
     this.#views.set(id, view);
@@ -115,12 +118,13 @@ export class Family {
     // Sideways by hand: the column that stays in place covers what the browser takes for visible.
     requestAnimationFrame(() => {
       const element = this.#views.get(id)?.element;
-      const first = this.#row.firstElementChild;
-      if (element === undefined || first === null || element === first) return;
+      const line = this.#line;
+      const first = line.firstElementChild;
+      if (element === undefined || first === null || element === first || element.contains(line)) return;
       const covered = getComputedStyle(first).position === "sticky" ? first.getBoundingClientRect().width + GAP : 0;
-      const [row, box] = [this.#row.getBoundingClientRect(), element.getBoundingClientRect()];
-      if (box.left < row.left + covered - 1) this.#row.scrollLeft -= row.left + covered - box.left;
-      else if (box.right > row.right + 1) this.#row.scrollLeft += box.right - row.right;
+      const [row, box] = [line.getBoundingClientRect(), element.getBoundingClientRect()];
+      if (box.left < row.left + covered - 1) line.scrollLeft -= row.left + covered - box.left;
+      else if (box.right > row.right + 1) line.scrollLeft += box.right - row.right;
       // Up or down too: it stands at its row's top, and the place it left may be screens below. The column is as high
       // as its row; what is in it tells whether there is anything to see.
       const ends = [...element.children].map((child) => child.getBoundingClientRect().bottom);
@@ -134,10 +138,18 @@ export class Family {
     this.#row.style.setProperty("--acs-columns", String(count));
   }
 
-  #descends(state: State, element: Element, from: string | null): boolean {
-    const run = (element as HTMLElement).dataset["run"];
-    return run !== undefined && from !== null && road(state, run).includes(from);
+  /** What the columns stand in: the row, or the choices of a run with several of one prompt. */
+  get #line(): Element {
+    return this.#row.querySelector(":scope > .acs-run > .acs-choices > .acs-many:only-child") ?? this.#row;
   }
+}
+
+/** Whether a column is the text `from`, or a branch that goes back to it. */
+function comesFrom(state: State, { dataset: { node, run } }: HTMLElement, from: string | undefined): boolean {
+  if (from === undefined) return false;
+  const nodes = [node, ...(state.runs[run ?? ""]?.nodes ?? [])];
+  for (let one = state.nodes[nodes.at(-1) ?? ""]?.origin; one; one = state.nodes[one.node]?.origin) nodes.push(one.node);
+  return nodes.includes(from);
 }
 
 /** The beginning of what the model wrote itself. */

@@ -2,7 +2,7 @@
  * The texts beside a loom's tree: the path to the cursor and the children of where it is, in colours of one choice.
  */
 import type { NodeState, State } from "../state";
-import { Choices, pageMemory } from "./choices";
+import { type Choices, choicesOf } from "./choices";
 import { Controls } from "./controls";
 import type { Looked } from "./inspect";
 import { ChildrenView } from "./loomchildren";
@@ -16,16 +16,17 @@ export class Texts {
   readonly path: PathView;
   readonly children: ChildrenView;
   readonly controls: Controls;
-  readonly #choices = new Choices(pageMemory());
+  readonly #choices: Choices;
   readonly #pace = new Pace(() => this.#showPath(), () => this.#showChildren());
 
   /** `now` gives the state and the cursor; `go`: a child was chosen; `stop`: its run is to end. */
   constructor(
-    readonly now: () => { state: State; current: string | null },
+    readonly now: () => { state: State; current: string | null; host: { kernel: string } },
     go: (id: string) => void,
     stop: (run: string) => void,
     signal: AbortSignal,
   ) {
+    this.#choices = choicesOf(now().host);
     const brushOf = (node: NodeState): Brush => ({ ...this.#choices.current, asked: askedOf(this.now().state, node), whatif: null });
     this.path = new PathView(brushOf, signal);
     this.children = new ChildrenView(brushOf, go, stop, signal);

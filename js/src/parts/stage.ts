@@ -2,7 +2,7 @@
  * One run of a session at a time, with its tooltip: what a window shows that has more than one to show.
  */
 import type { Host } from "../host";
-import { Choices, pageMemory } from "./choices";
+import { type Choices, choicesOf } from "./choices";
 import { describe } from "./description";
 import { make } from "./dom";
 import { inspect, type Looked } from "./inspect";
@@ -11,7 +11,7 @@ import { Tooltip } from "./tooltip";
 
 export class Stage {
   readonly element = make("div", "acs-stage");
-  readonly #choices = new Choices(pageMemory());
+  readonly #choices: Choices;
   readonly #tip = new Tooltip();
   #view: RunView | null = null;
 
@@ -22,6 +22,7 @@ export class Stage {
     readonly signal: AbortSignal,
     readonly call: (run: string) => void,
   ) {
+    this.#choices = choicesOf(host);
     this.#choices.listen(() => this.#view?.repaint());
     root.append(this.#tip.element);
     const describeIt = ({ node, piece, parts }: Looked) => {

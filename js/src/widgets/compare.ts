@@ -3,7 +3,7 @@
  * all are coloured; which lane the others are compared with; and the rounds that were run before.
  */
 import { LOST, widget, type Fields, type Host, type Word } from "../host";
-import { Choices, pageMemory } from "../parts/choices";
+import { type Choices, choicesOf } from "../parts/choices";
 import { Controls } from "../parts/controls";
 import { describe } from "../parts/description";
 import { freshId, make, say } from "../parts/dom";
@@ -25,8 +25,8 @@ class Board {
   readonly element = make("section", "acs acs-live acs-compare");
   readonly #box: PromptBox | null;
   readonly #lanes: Lane[];
-  readonly #choices = new Choices(pageMemory());
-  readonly #controls = new Controls(this.#choices);
+  readonly #choices: Choices;
+  readonly #controls: Controls;
   readonly #tip = new Tooltip();
   readonly #run = button("acs-run-button", "Run all", "Send every lane");
   readonly #stop = button("", "Stop all", "End every lane and keep what came");
@@ -42,6 +42,8 @@ class Board {
     readonly host: Host,
     signal: AbortSignal,
   ) {
+    this.#choices = choicesOf(host);
+    this.#controls = new Controls(this.#choices);
     this.element.setAttribute("aria-label", "Comparison");
     this.#box = host.option<boolean>("shared") === false ? null : new PromptBox(() => this.#edited());
     const around: Around = {

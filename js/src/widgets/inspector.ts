@@ -5,7 +5,8 @@
  */
 import type { AnyModel, RenderProps } from "@anywidget/types";
 import { type Delivery, deliveryOf } from "../delivery";
-import { Choices, pageMemory } from "../parts/choices";
+import { kernelOf } from "../host";
+import { type Choices, choicesOf } from "../parts/choices";
 import { Controls } from "../parts/controls";
 import { freshId, make, say } from "../parts/dom";
 import { ranksReturned, readReading, readWhole, scalesFor, table, type Beside, type Reading, type Whole } from "../parts/reading";
@@ -47,7 +48,7 @@ export function searchWords(token: string, ranks: (number | null)[], whole: numb
 
 class View {
   readonly element = make("section", "acs acs-live acs-inspector");
-  readonly #choices = new Choices(pageMemory());
+  readonly #choices: Choices;
   readonly #controls: Controls;
   readonly #text: ReadText;
   readonly #panel: SpreadPanel;
@@ -66,6 +67,7 @@ class View {
   ) {
     this.#whole = readWhole(model.get("whole"));
     this.#delivery = deliveryOf(model, signal);
+    this.#choices = choicesOf({ kernel: kernelOf(model)?.id ?? "" });
     this.#controls = new Controls(this.#choices, scalesFor(reading));
     this.#controls.element.hidden = false;
     this.#controls.element.querySelector("button")?.remove(); // numbers are one of the things that stand beside

@@ -4,7 +4,8 @@
  */
 import { widget, type Branching, type Host } from "../host";
 import { canLeave, type Acts } from "../parts/acts";
-import { Choices, pageMemory } from "../parts/choices";
+import { confirmCopies } from "../parts/copies";
+import { choicesOf } from "../parts/choices";
 import { describe } from "../parts/description";
 import { make, say } from "../parts/dom";
 import { Drafts } from "../parts/drafts";
@@ -33,7 +34,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   root.append(told, tip.element);
   el.append(root);
 
-  const choices = new Choices(pageMemory());
+  const choices = choicesOf(host);
   const drafts = new Drafts();
   const views = new Map<string, RunView>();
   const families = new Map<string, Family>();
@@ -183,6 +184,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     });
   };
   paint();
+  confirmCopies(host, el, signal);
   const deaf = host.listen(soon);
   signal.addEventListener("abort", () => {
     deaf();

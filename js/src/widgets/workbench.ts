@@ -2,6 +2,7 @@
  * The workbench: a prompt and its parameters, Run and Continue, what came of it, and the way back to everything before.
  */
 import { LOST, widget, type Fields, type Host, type Word } from "../host";
+import { confirmCopies } from "../parts/copies";
 import { make, say } from "../parts/dom";
 import { mount } from "../parts/mounting";
 import { Form } from "../parts/form";
@@ -240,4 +241,8 @@ function stamp(): string {
   return `workbench-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, "").replace("T", "-")}`;
 }
 
-export default () => widget((host, el, signal) => mount(new Bench(host, signal), host, el, signal));
+export default () =>
+  widget((host, el, signal) => {
+    mount(new Bench(host, signal), host, el, signal);
+    confirmCopies(host, el, signal);
+  });

@@ -1,0 +1,79 @@
+"""Whether a copy has arrived: in which pages, in how many places, and what is kept until then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from acs_jupyter import load
+from tests.browser.labkit import READY, Notebook
+from tests.browser.test_cell import SCRIPT, setup
+from tests.support.desks import until
+from tests.support.servers import Running
+
+Open = Callable[..., Notebook]
+
+
+def test_a_page_that_was_closed_and_a_kernel_that_was_killed_lose_nothing(
+    notebook: Open, page: Page, scripted_server: Running, tmp_path: Path
+) -> None:
+    folder = tmp_path / "unsaved"
+    place = f"import os; os.environ['ACS_UNSAVED'] = {str(folder)!r}; print(os.getpid())"
+    nb = notebook(
+        f"{setup(scripted_server)}\n{place}",
+        f"%%acs --max-tokens 20 -o first\n{SCRIPT}tokens=20 rate=0 alternatives=3",
+        f"%%acs --max-tokens 60 -o r\n{SCRIPT}tokens=60 rate=20 alternatives=3",
+        "%acs recover",
+        "print(len(_acs.tokens), _acs.outcome)",
+    )
+    nb.run(0)
+    kernel = int(nb.printed(0))
+    nb.run(1)
+    nb.output(1).locator(".acs-static").wait_for(state="attached")
+    until(lambda: not list(folder.glob("*")), 20)  # the page has said that it shows it
+    nb.save()
+    nb.start(2)
+    nb.output(2).locator(".acs-t").nth(10).wait_for()
+    nb.save()  # else the page asks whether it may be left
+    page.goto("about:blank")
+    until(lambda: any('"RunClosed"' in file.read_text() for file in folder.glob("*")), 30)
+    time.sleep(2)  # the copy went out to nobody
+    assert len(list(folder.glob("*"))) == 1
+    os.kill(kernel, signal.SIGKILL)
+    nb.open(reset=False)
+    page.wait_for_function(READY, timeout=60_000)
+    nb.run(0)
+    nb.run(3)
+    assert f"from {nb.name} [3]:" in nb.printed(3)
+    nb.run(4)
+    assert nb.printed(4).split() == ["60", "done"]
+
+
+def test_what_is_shown_twice_has_its_copy_in_both_places(
+    notebook: Open, page: Page, root: Path, scripted_server: Running
+) -> None:
+    nb = notebook(
+        setup(scripted_server),
+        f"from acs_jupyter import Compare, Workbench\nbench = Workbench(prompt={SCRIPT + 'tokens=12'!r})\nbench",
+        "bench",
+        f"board = Compare({SCRIPT + 'tokens=9'!r}, [{{}}, {{'seed': 1}}])\nboard",
+        "board",
+        "board.run().wait(); None",
+    )
+    for index in range(6):
+        nb.run(index)
+    nb.output(2).get_by_role("button", name="Run", exact=True).click()
+    for index in (1, 2, 3, 4):
+        nb.output(index).locator(".acs-static pre").first.wait_for(state="attached")
+    texts = [nb.output(index).locator(".acs-static pre").all_inner_texts() for index in (1, 2, 3, 4)]
+    assert texts[0] == texts[1]
+    assert texts[2] == texts[3]
+    assert all(texts)
+    nb.save()
+    # Each run is listed once, though its record stands in two outputs.
+    assert sorted(len(one.tokens) for one in load(root / nb.name)) == [9, 9, 12]
