@@ -226,7 +226,7 @@ def test_an_answer_that_is_cut_does_not_end() -> None:
 def carried(prompt: Any, pieces: list[bytes], **fields: Any) -> tuple[Exchange, Gathered, Session]:
     """An exchange that is over, what a rollout keeps of it, and a session of the same events."""
     request = plan(max_tokens=8, **fields).variants[0].request(prompt)
-    exchange, session = Exchange(request, run="r"), Session()
+    exchange, session = Exchange(request, run="r", retries=0), Session()
     session.apply(exchange.open())
     answer = Gathered(exchange)
     exchange.begin()
@@ -242,7 +242,7 @@ LOGPROBS = (
     b'data: {"id":"c","model":"m","choices":[{"index":1,"text":" a","finish_reason":"stop","stop_reason":7,"logprobs":'
     b'{"tokens":[" a"],"token_logprobs":[-0.5],"top_logprobs":[{" a":-0.5," b":-1.25}]}}]}\n\n'
 )
-BODY = (
+SCORED = (
     b'{"id":"c","model":"m","choices":[{"index":0,"text":"x","finish_reason":"length","prompt_logprobs":'
     b'[null,{"5":{"logprob":-2.5,"rank":3,"decoded_token":"q"}}]}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
 )
@@ -254,7 +254,7 @@ REFUSED = b'data: {"error":{"code":"queue_full","message":"Full.","retryable":tr
     [
         ([*frames([" a", "\u2028b", ""]), DONE], {}),
         ([*frames(["x"], index=0), LOGPROBS, DONE], {"n": 2, "logprobs": 1}),
-        ([BODY], {"prompt_logprobs": 1}),
+        ([SCORED], {"prompt_logprobs": 1}),
         (frames(["x", "y"], finish=None), {}),
         ([REFUSED], {}),
         ([], {}),

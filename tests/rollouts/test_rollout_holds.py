@@ -1,0 +1,183 @@
+"""What a rollout holds in advance and settles in batches: nothing of it is lost, counted twice, or beyond a limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from acs_jupyter import Client, rollout
+from acs_jupyter.ledger import ledger, report, resolve
+from acs_jupyter.ledger.meter import KeyMeter
+from acs_jupyter.local.ledger import read_log
+from acs_jupyter.secret import Secret
+from tests.conftest import UNHURRIED
+from tests.support.desks import until
+from tests.support.player import DONE, Player, frames, stream
+from tests.support.rollouts import NO_LIST
+from tests.support.servers import environment, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.servers import Running
+
+KEY = "acs-bm-testtest-key-of-held-rollouts"
+WIDE = 4
+CHILD = """
+import sys
+from acs_jupyter import Client, rollout
+base, key, path, count, name = sys.argv[1:]
+prompts = [f"#scripted ttft=0.02 tokens=3\\n{name} {number}" for number in range(int(count))]
+with Client(base, key, model="scripted") as client:
+    made = rollout(prompts, into=path, client=client, max_tokens=3, in_flight=4, starts=0, progress=False)
+print(made.outcome)
+"""
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Running]:
+    with serving("--scripted", *UNHURRIED, "--key", KEY, "--data", str(tmp_path / "served")) as server:
+        yield server
+
+
+def child(server: Running, path: str, count: int, name: str = "word") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, server.base, KEY, path, str(count), name]
+    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+
+
+def held_by(book: Any) -> dict[str, int]:
+    """Entries that are held, by run."""
+    return dict(book.store.rows("SELECT run, id FROM entries WHERE state = 'held'"))
+
+
+def standing(path: str) -> dict[str, tuple[int, int]]:
+    """State and tokens of each request of a journal, by run."""
+    query = "SELECT key, state, prompt_tokens + completion_tokens FROM requests"
+    with closing(sqlite3.connect(path)) as db:
+        return {key.hex()[:12]: (state, tokens) for key, state, tokens in db.execute(query)}
+
+
+def killed(server: Running, path: str, count: int) -> None:
+    """Begin, or go on, and be killed somewhere in the middle."""
+    before = done(path)
+    process = child(server, path, count)
+    until(lambda: done(path) >= before + 7 or process.poll() is not None, 60)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def done(path: str) -> int:
+    if not Path(path).exists():
+        return 0
+    with closing(sqlite3.connect(path)) as db:
+        try:
+            return int(db.execute("SELECT count(*) FROM requests WHERE state = 2").fetchone()[0])
+        except sqlite3.OperationalError:  # it is being made
+            return 0
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_process_killed_in_the_middle_of_a_batch_loses_no_end(
+    served: Running, tmp_path: Path, by_hand: bool
+) -> None:
+    """Ends that the ledger has not got are told by the journal; holds that were never sent are given back. Only what
+    was in flight stays held, once for each kill."""
+    book, flying, unwritten, unsent = ledger(), set[int](), 0, 0
+    for _ in range(4):
+        killed(served, "run.acs.db", 200)
+        held, stands = held_by(book), standing("run.acs.db")
+        flying |= {entry for run, entry in held.items() if stands[run][0] == 1}
+        unwritten += sum(stands[run][0] == 2 for run in held)
+        unsent += sum(stands[run][0] == 0 for run in held)
+        if by_hand:  # somebody is quicker than the next call, and counts all of it at its most
+            resolve.resolve(book)
+    assert unwritten > 0
+    assert unsent > 0
+    assert child(served, "run.acs.db", 200).communicate()[0].strip() == "done"
+    entries = book.store.rows(
+        "SELECT id, run, source, prompt_tokens + completion_tokens FROM entries WHERE state = 'settled'"
+    )
+    told = {run: tokens for _, run, source, tokens in entries if source == "usage"}
+    assert told == {run: tokens for run, (state, tokens) in standing("run.acs.db").items() if state == 2}
+    assert len([1 for *_, source, _ in entries if source == "usage"]) == len(told) == 200
+    if by_hand:
+        assert {entry for entry, _, source, _ in entries if source != "usage"} == flying
+    else:
+        assert set(held_by(book).values()) == flying
+    log = [row for row in read_log(tmp_path / "served") if row.completion_tokens]
+    assert (
+        0
+        <= sum(row.prompt_tokens + row.completion_tokens for row in log) - sum(told.values())
+        <= len(flying) * 40
+    )
+
+
+def test_two_rollouts_race_for_one_limit_and_neither_passes_it(served: Running, tmp_path: Path) -> None:
+    book = ledger()
+    key = KeyMeter(Secret(KEY), served.base).key
+    limit = 1500
+    book.set_month_limit(key, limit)
+    racers = [child(served, f"{name}.acs.db", 200, name) for name in ("one", "two")]
+    most = 0
+    while any(racer.poll() is None for racer in racers):
+        month = book.month(key)
+        most = max(most, month.used + month.held)
+        time.sleep(0.005)
+    assert [racer.communicate()[0].strip() for racer in racers] == ["budget", "budget"]
+    month = book.month(key)
+    spent = sum(row.prompt_tokens + row.completion_tokens for row in read_log(tmp_path / "served"))
+    assert (month.held, month.used) == (0, spent)
+    assert 0 < most <= limit
+    assert month.left is not None
+    assert month.left < 50  # nobody gave up for what was only held in advance
+    assert min(done("one.acs.db"), done("two.acs.db")) > 0
+
+
+def test_what_is_held_in_advance_is_given_back_when_it_stops() -> None:
+    slow = stream(0.05, *frames(["a", "b"]), DONE)
+    with Player([slow], NO_LIST) as server, Client(server.base, KEY, model="m") as client:
+        made = rollout(
+            [f"word {i}" for i in range(400)],
+            client=client,
+            into="run.acs.db",
+            max_tokens=4,
+            in_flight=2,
+            starts=0,
+            progress=False,
+            bg=True,
+        )
+        until(lambda: len(held_by(ledger())) > 4)  # more than is in flight
+        made.stop()
+        made.wait()
+        until(lambda: not held_by(ledger()))
+        counted = [e for e in report.entries(ledger()) if e["prompt_tokens"] + e["completion_tokens"]]
+        assert len(counted) == len(server.requests) == made.stats.done
+        assert ledger().session.spent == made.stats.tokens
+
+
+def test_a_journal_settles_nothing_in_another_ledger(
+    served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries are numbers: without the file they belong to they would be somebody else's."""
+    killed(served, "run.acs.db", 100)
+    first = held_by(ledger())
+    assert len(first) > WIDE
+    monkeypatch.setenv("ACS_LEDGER", str(tmp_path / "other.sqlite3"))
+    assert child(served, "run.acs.db", 100).communicate()[0].strip() == "done"
+    assert held_by(ledger()) == {}
+    monkeypatch.setenv("ACS_LEDGER", str(tmp_path / "ledger" / "ledger.sqlite3"))
+    assert held_by(ledger()) == first
