@@ -31,6 +31,7 @@ FLOORS = [
     },
     {
         "keeping.copying",
+        "keeping.late",
         "machine.folder",
         "parting",
         "plain",

@@ -32,7 +32,8 @@ def test_a_wheel_is_built_without_node(built: Path) -> None:
     archive = zipfile.ZipFile(built)
     names = set(archive.namelist())
     inside = {name for name in names if name.startswith("acs_jupyter/")}
-    for needed in ("static/live.js", "static/live.css", "py.typed", "notebooks/01-first-completion.ipynb"):
+    notebooks = [f"notebooks/{path.name}" for path in ROOT.glob("notebooks/*.ipynb")]
+    for needed in ("static/live.js", "static/live.css", "py.typed", *notebooks):
         assert f"acs_jupyter/{needed}" in inside
     sources = {
         f"acs_jupyter/{p.relative_to(ROOT / 'acs_jupyter').as_posix()}"

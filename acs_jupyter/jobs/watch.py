@@ -121,9 +121,7 @@ class Watch:
             self._follow(job)
         end = None if deadline is None else time.monotonic() + deadline
         with self._changed:
-            while job not in self._results:
-                if job in self._errors:
-                    raise self._errors[job]
+            while job not in self._results and job not in self._errors:
                 left = 1.0 if end is None else end - time.monotonic()
                 if left <= 0:
                     entry = self.entry(job)
@@ -131,6 +129,9 @@ class Watch:
                     error.job_id = job
                     raise error
                 self._changed.wait(min(left, 1.0))
+        self._tell()  # windows and copies have it when whoever waited goes on
+        if job not in self._results:
+            raise self._errors[job]
         return self._results[job]
 
     def cancel(self, job: str) -> None:

@@ -1,6 +1,6 @@
-"""The demo: the local server, JupyterLab beside it and the first notebook, ended together.
+"""The demo: the local server, JupyterLab beside it and the notebooks, ended together.
 
-Owns the work folder and the two processes. It must not know requests or the notebook's content.
+Owns the work folder and the two processes. It must not know requests or the notebooks' content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from .run import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
 
 NOTEBOOK = "01-first-completion.ipynb"
 FOLDER = "acs-demo"
@@ -33,7 +34,7 @@ def run(*, port: int, browser: bool, gguf: str | None) -> int:
     """Start both, wait until one of them ends or Ctrl-C comes, end both; the exit code."""
     if find_spec("jupyterlab") is None:
         raise BadSetting("The demo needs JupyterLab: pip install 'acs-jupyter[lab,local]'.")
-    notebook = work_notebook(Path.cwd() / FOLDER)
+    notebook = work_notebooks(Path.cwd() / FOLDER)
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _as_interrupt)
@@ -79,16 +80,26 @@ def _answers(lab: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def work_notebook(folder: Path) -> Path:
-    """The first notebook in the work folder; a file that is already there is the user's and stays."""
+def work_notebooks(folder: Path) -> Path:
+    """The notebooks in the work folder; gives the first. A file that is already there is the user's and stays."""
     folder.mkdir(exist_ok=True)
-    place = folder / NOTEBOOK
-    try:
-        with place.open("x", encoding="utf-8") as file:
-            file.write(_first_notebook())
-    except FileExistsError:
-        pass
-    return place
+    for source in _notebooks():
+        try:
+            with (folder / source.name).open("x", encoding="utf-8") as file:
+                file.write(text := source.read_text(encoding="utf-8"))
+        except FileExistsError:
+            continue
+        _trust(text)
+    return folder / NOTEBOOK
+
+
+def _trust(text: str) -> None:
+    """Sign a notebook of ours, as ``jupyter trust`` would: its outputs then show with their colours at once."""
+    from nbformat import reads
+    from nbformat.sign import NotebookNotary
+
+    with suppress(OSError):  # a folder that cannot be written: the outputs are shown without colours
+        NotebookNotary().sign(reads(text, as_version=4))
 
 
 STAYS_HOME = (
@@ -112,10 +123,11 @@ def _no_question(stack: ExitStack) -> dict[str, str]:
     return {name: os.pathsep.join(filter(None, [folder, os.environ.get(name)]))}
 
 
-def _first_notebook() -> str:
-    packaged = resources.files("acs_jupyter").joinpath("notebooks", NOTEBOOK)
-    beside = Path(__file__).parents[2] / "notebooks" / NOTEBOOK
-    return (packaged if packaged.is_file() else beside).read_text(encoding="utf-8")
+def _notebooks() -> list[Traversable]:
+    packaged = resources.files("acs_jupyter").joinpath("notebooks")
+    folder = packaged if packaged.is_dir() else Path(__file__).parents[2] / "notebooks"
+    found = [file for file in folder.iterdir() if file.name.endswith(".ipynb")]
+    return sorted(found, key=lambda file: file.name)
 
 
 def _serve_command(gguf: str | None) -> list[str]:

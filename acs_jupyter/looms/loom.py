@@ -194,6 +194,12 @@ class Loom(Changing):
     def _ipython_display_(self) -> None:
         self.show()
 
+    def _display_(self) -> Any:
+        """What marimo shows: a window."""
+        from .desk import desk_of  # noqa: PLC0415  # widgets load with the first window
+
+        return desk_of(self).window({}, 620)
+
     # -- growing ------------------------------------------------------------------------------------
 
     def grow(self, node: str, n: int | None = None, **sampling: Any) -> list[str]:

@@ -24,8 +24,11 @@ OTHERS: dict[str, Any] = {
     "timeout": settings.READ_TIMEOUT,
     "retries": settings.RETRIES,
     "longest_wait": None,
+    "view": "live",
 }
 """Settings of cells that are no field of the request."""
+VIEWS = ("live", "text")
+"""How a cell is shown: live, or text as it comes, for front ends without widgets."""
 DEFAULT, CONFIG, ENVIRONMENT, CHOSEN = "default", "IPython config", "environment", "%acs set"
 ORDER = (
     "A cell's own option goes over %acs set, that over the environment (ACS_NAME), that over IPython's configuration "
@@ -101,6 +104,8 @@ def read(name: str, text: str) -> Any:
     """A setting's value from text. Raises :class:`InvalidRequest`."""
     if name == "notes":
         return parse_switch(name, text)
+    if name == "view":
+        return _view(text)
     if name in OTHERS:
         try:
             return settings.number_of(name, text)
@@ -109,11 +114,19 @@ def read(name: str, text: str) -> Any:
     return parse_value(name, text)
 
 
+def _view(value: object) -> str:
+    if value not in VIEWS:
+        raise InvalidRequest(f"view={value!r}: live or text (for front ends without widgets) is needed.")
+    return str(value)
+
+
 def _checked(name: str, value: Any, where: str) -> Any:
     """The value; one that no request could carry is told with the place that it stands in."""
     try:
         if name not in OTHERS:
             build_request({"prompt": "x", "max_tokens": 1, name: value})
+        elif name == "view":
+            _view(value)
         elif name != "notes":
             settings.number_of(name, value)
     except AcsError as problem:

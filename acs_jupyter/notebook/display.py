@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from ..keeping.copies import Copies
 from ..keeping.copying import Copier
+from ..keeping.late import placed
 from ..keeping.unsaved import Unsaved
 from ..ledger import place
 from ..log.branching import descendants, root_of
@@ -35,9 +36,11 @@ _views: WeakValueDictionary[str, NotebookView] = WeakValueDictionary()
 """By run, the views of this kernel's cells: a copy that is asked for later is one of theirs."""
 
 
-def make_view(shell: Any) -> View:
-    """The view for a shell: widgets where a kernel serves a notebook, else text."""
-    return NotebookView() if getattr(shell, "kernel", None) is not None else TextView()
+def make_view(shell: Any, kind: str = "live") -> View:
+    """The view for a shell: in a terminal text; where a kernel serves a notebook what ``kind`` names."""
+    if getattr(shell, "kernel", None) is None:
+        return TextView()
+    return NotebookView() if kind == "live" else StreamedView()
 
 
 def show_copy(shell: Any, completion: Completion) -> None:
@@ -103,7 +106,7 @@ class NotebookView:
         window.on_confirm = self.copies.confirm
         _views[handle.run] = self
         display(window)
-        self._copy = display({"text/plain": ""}, raw=True, display_id=True)
+        self._copy = placed()
         asking.ended = self._copier.soon
 
     def close(self) -> None:
@@ -142,7 +145,7 @@ class NotebookView:
                 bundle = {"text/plain": plain_text(now, self._run)}
             if fit and not part:
                 self._window.fit(room_left(now, self._run, bundle, spent))
-            self._copy.update(bundle, raw=True, metadata=record)
+            self._copy.update(bundle, raw=True, metadata=record, then=lambda: self._unsaved.shown(position))
             self.sent(name, position, running=running)
 
     def _family(self, session: Session) -> list[str]:
@@ -190,3 +193,42 @@ class TextView:
             if isinstance(event, TokensArrived):
                 self._write(event.text)
         sys.stdout.flush()
+
+
+class StreamedView(TextView):
+    """Text as it comes and, below it when it has ended, the copy with probabilities, folded.
+
+    For front ends without widgets, or without changes to what was displayed: everything is written once and stays.
+    A run in the background prints nothing, since its text would go into other cells; its copy comes when it ends.
+    """
+
+    def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
+        """Start to write what arrives."""
+        self._unsaved = Unsaved(session, handle.run, notebook=place.notebook(), cell=place.cell.get())
+        self._place: Any = None
+        if not background:
+            super().open(session, handle, asking)
+            return
+        self._session, self._run = session, handle.run
+        self._place = placed()
+
+    def close(self) -> None:
+        """Write what the terminal gets, then the copy and its record."""
+        from ..keeping.record import record_of  # noqa: PLC0415  # packed at the end
+        from ..widgets.snapshot import folded_html, mimebundle  # noqa: PLC0415  # drawn at the end
+
+        now = self._session.copy()
+        if self._run not in now.runs:
+            return
+        position, record = len(now), record_of(now, self._run)
+        now.interrupt_open()
+        spent = len(json.dumps(record))
+        if self._place is not None:
+            self._place.update(mimebundle(now, self._run, spent=spent), raw=True, metadata=record)
+        else:
+            from IPython.display import display  # noqa: PLC0415  # only in a notebook
+
+            super().close()
+            page = folded_html(now, self._run, spent=spent)
+            display({"text/plain": "", "text/html": page}, raw=True, metadata=record)
+        self._unsaved.shown(position)

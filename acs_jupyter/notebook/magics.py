@@ -17,6 +17,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from traitlets import TraitError
 
 from ..errors import AcsError, InvalidRequest
+from ..keeping.late import again
 from ..ledger import place
 from . import topics
 from .body import BODILESS, PROMPTED, as_typed, bodiless, exact_body
@@ -43,7 +44,7 @@ class AcsMagics(Magics, CellTraits):
 
     def __init__(self, shell: InteractiveShell, **kwargs: Any) -> None:
         super().__init__(shell, **kwargs)  # type: ignore[call-arg]  # IPython's class has no types
-        self.notebook = Notebook(make_view=lambda: make_view(shell))
+        self.notebook = Notebook(make_view=lambda: make_view(shell, self.notebook.settings["view"]))
         self.telling = Telling(self.notebook.redact)
         for name in names():
             self._take(name)
@@ -250,7 +251,8 @@ class AcsMagics(Magics, CellTraits):
         return len(history.input_hist_parsed)
 
     def after_cell(self, result: Any) -> None:
-        """Forget it."""
+        """Forget it; write once more what was written meanwhile from elsewhere."""
+        again()
         if self._running:
             self._running.pop()
         if not self._running:

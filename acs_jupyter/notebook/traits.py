@@ -24,6 +24,7 @@ _MORE = {
     "notes": "whether a cell points out a blank or a cut word at its prompt's end",
     "timeout": "seconds without a byte, until a cell gives up",
     "retries": "how often a refused request of a cell is sent again",
+    "view": "how a cell is shown: live, or text for front ends without widgets",
     "longest_wait": "the longest Retry-After that a cell waits for, in seconds",
 }
 
@@ -54,3 +55,4 @@ class CellTraits(Configurable):
     timeout = _trait(Float, "timeout")
     retries = _trait(Int, "retries")
     longest_wait = _trait(Float, "longest_wait")
+    view = _trait(Unicode, "view")

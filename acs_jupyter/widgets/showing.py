@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..keeping.late import Place, placed
+
 
 def textless(bundle: Any) -> Any:
     """What a widget gives to be shown, without a text of its own: the copy beside it is that, and a second one would
@@ -18,8 +20,8 @@ def textless(bundle: Any) -> Any:
     return bundle
 
 
-def show(window: Any, copy: Mapping[str, str] | None = None, *, place: str | None = None) -> Any:
-    """Put both out; the handle of the copy, by which it can be written again. Without ``copy`` it is empty as yet.
+def show(window: Any, copy: Mapping[str, str] | None = None, *, place: str | None = None) -> Place:
+    """Put both out; the place of the copy, where it can be written again. Without ``copy`` it is empty as yet.
 
     ``place`` is one name for all outputs that show the window: what is written later goes to each of them.
     """
@@ -29,13 +31,13 @@ def show(window: Any, copy: Mapping[str, str] | None = None, *, place: str | Non
     bundle = textless(window._repr_mimebundle_())
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
     display(data, raw=True, metadata=metadata)
-    return display(dict(copy or {"text/plain": ""}), raw=True, display_id=place or True)
+    return placed(copy, name=place)
 
 
 def show_or_print(
     window: Any, line: str, copy: Mapping[str, str] | None = None, *, place: str | None = None
-) -> Any:
-    """The same in a kernel; elsewhere the line is printed, and there is no handle."""
+) -> Place | None:
+    """The same in a kernel; elsewhere the line is printed, and there is no place."""
     if in_kernel():
         return show(window, copy, place=place)
     print(line)

@@ -37,8 +37,8 @@ _LEVELS = "".join(
 _STYLE = f"""
 .acs-static{{font:13px/1.7 var(--jp-code-font-family,ui-monospace,monospace);
 color:var(--jp-content-font-color1,inherit)}}
-.acs-static.acs-static pre{{margin:0;font:inherit;line-height:1.7;color:inherit;background:none;
-overflow-wrap:anywhere;word-break:normal;unicode-bidi:plaintext}}
+.acs-static.acs-static pre{{margin:0;font:inherit;color:inherit;background:none;
+overflow-wrap:anywhere;unicode-bidi:plaintext}}
 .acs-static .acs-grid{{display:grid;gap:10px;
 grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr))}}
 .acs-static .acs-grid>div{{border:1px solid #80808059;border-radius:4px;padding:6px 10px}}
@@ -60,8 +60,9 @@ background:var(--jp-layout-color1,#fff);border:1px solid #8888}}
 .acs-static [title]:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);
 margin:4px 0;position-try-fallbacks:flip-block,flip-inline,flip-block flip-inline}}}}
 """.replace("\n", "")
+# What holds one cell's outputs: in Jupyter's front ends, in VS Code, in Colab's frames.
 _BESIDE = """
-.jp-OutputArea:has(.acs-live) .acs-beside{display:none}
+:is(.jp-OutputArea,.cell_container,#output-area):has(.acs-live) .acs-beside{display:none}
 .jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-beside):not(:has(.acs-live))
 {display:none}
 """.replace("\n", "")
@@ -114,6 +115,12 @@ def static_html(
 def named(markup: str, name: str) -> str:
     """The markup of a copy with a name in it, for which a page looks."""
     return markup.replace('class="acs-static', f'class="acs-static acs-copy-{name}', 1) if name else markup
+
+
+def folded_html(session: Session, run: str, *, spent: int = 0) -> str:
+    """The same behind one line, for a place where the text itself stands already."""
+    page = static_html(session, run, spent=spent)
+    return f"<details><summary>probabilities and alternatives</summary>{page}</details>"
 
 
 def sheet() -> str:

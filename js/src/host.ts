@@ -7,6 +7,7 @@
  */
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import type { Event } from "./events";
+import { dress } from "./shadow";
 import { Delivery } from "./delivery";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
@@ -310,6 +311,7 @@ export function widget(draw: (host: Host, element: HTMLElement, signal: AbortSig
     },
     render({ model, el }: RenderProps) {
       const ended = new AbortController();
+      dress(el);
       draw(hostOf(model), el, ended.signal);
       return () => ended.abort();
     },

@@ -50,6 +50,7 @@ LAB_ARGS = [
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
     "--LabApp.expose_app_in_browser=True",
+    "--JupyterNotebookApp.expose_app_in_browser=True",  # Notebook 7, which the same server serves
 ]
 QUIET = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -99,7 +100,7 @@ def lab(root: Path, settings: Mapping[str, Mapping[str, Any]] = {}) -> Iterator[
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(values))
         _add_ipykernel_6(home / "data")
-        port = _free_port()
+        port = free_port()
         command = [
             sys.executable,
             "-m",
@@ -152,9 +153,10 @@ class Notebook:
         self.base = base
         self.name = name
 
-    def open(self, *, reset: bool = True, kernel: bool = True) -> Notebook:
-        """Show the notebook alone; without ``reset`` it is a plain reload."""
-        self.page.goto(f"{self.base}/doc/tree/{self.name}{'?reset' if reset else ''}")
+    def open(self, *, reset: bool = True, kernel: bool = True, at: str = "") -> Notebook:
+        """Show the notebook alone, or ``at`` another path; without ``reset`` it is a plain reload."""
+        place = at or f"doc/tree/{self.name}"
+        self.page.goto(f"{self.base}/{place}{'?reset' if reset else ''}")
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
         if kernel:
             self.page.wait_for_function(READY, timeout=60_000)
@@ -260,7 +262,8 @@ def _add_ipykernel_6(data: Path) -> None:
     (folder / "kernel.json").write_text(json.dumps(spec))
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from pypdf import PdfReader
 
 from tests.browser.cells import SETUP
 from tests.browser.labkit import Notebook, lab, lab_environment, point_at, shoot, write_notebook
@@ -195,6 +196,32 @@ def test_exported_page_shows_the_static_view_and_asks_for_nothing(
     shoot(page, f"exported-{how}")
     page.close()
     assert trouble == []
+
+
+def test_an_exported_page_prints_to_a_pdf_with_all_of_its_text(
+    executed: Path, page: Page, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "html",
+        "--output-dir",
+        str(tmp_path),
+        "--output",
+        "page",
+    ]
+    subprocess.run([*command, str(executed)], env=lab_environment(tmp_path), check=True, capture_output=True)
+    page.route("https://**", lambda route: route.abort())
+    page.goto(f"file://{tmp_path}/page.html", wait_until="domcontentloaded")
+    page.pdf(path=tmp_path / "page.pdf")
+    printed = "".join(part.extract_text() for part in PdfReader(tmp_path / "page.pdf").pages)
+    saved = json.loads(executed.read_text())["cells"][1]["outputs"]
+    exact = next("".join(o["data"]["text/plain"]) for o in saved if "text/html" in o.get("data", {}))
+    assert "".join(exact.split()) in "".join(
+        printed.replace("↵", "").split()
+    )  # however it was broken into lines
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

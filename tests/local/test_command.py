@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import httpx
+import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
 from acs_jupyter import __version__
 from acs_jupyter.local import demo
@@ -136,7 +138,12 @@ def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "acs_jupyter", "demo", "--no-browser", "--port", str(port)]
     log = (tmp_path / "log").open("w+")
     process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=log, stderr=log, start_new_session=True
+        command,
+        cwd=tmp_path,
+        env=environment(JUPYTER_DATA_DIR=str(tmp_path / "jupyter")),
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
     )
     try:
         end = time.monotonic() + 60
@@ -154,7 +161,7 @@ def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert not [child for child in children if Path(f"/proc/{child}").exists()]
-        assert (tmp_path / "acs-demo" / demo.NOTEBOOK).exists()
+        assert len([*(tmp_path / "acs-demo").glob("0*.ipynb")]) == 7
     finally:
         process.kill()
         process.wait()
@@ -183,9 +190,19 @@ def children_of(parent: int) -> list[str]:
     return listed.stdout.split()
 
 
-def test_demo_keeps_the_users_notebook(tmp_path: Path) -> None:
-    place = demo.work_notebook(tmp_path / "acs-demo")
+def test_the_demo_brings_all_notebooks_and_keeps_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    folder = tmp_path / "acs-demo"
+    place = demo.work_notebooks(folder)
     assert place.name == "01-first-completion.ipynb"
-    assert "acs_jupyter" in place.read_text("utf-8")
+    ours = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+    assert len(ours) == 7
+    assert [(folder / one.name).read_bytes() for one in ours] == [one.read_bytes() for one in ours]
+    # Their outputs are shown with their colours: they are signed.
+    assert all(NotebookNotary().check_signature(nbformat.read(one, 4)) for one in folder.glob("*.ipynb"))
     place.write_text("mine")
-    assert demo.work_notebook(tmp_path / "acs-demo").read_text() == "mine"
+    (folder / "04-scoring-text.ipynb").unlink()
+    assert demo.work_notebooks(folder).read_text() == "mine"
+    assert (folder / "04-scoring-text.ipynb").exists()

@@ -138,7 +138,7 @@ def test_only_the_view_beside_a_window_hides_anything() -> None:
     session = session_of(["x"])
     assert "display:none" not in static_html(session, "r")
     beside = mimebundle(session, "r")["text/html"]
-    assert ".jp-OutputArea:has(.acs-live) .acs-beside{display:none}" in beside
+    assert "#output-area):has(.acs-live) .acs-beside{display:none}" in beside
     assert 'class="acs-static acs-beside"' in beside
 
 

@@ -5,6 +5,7 @@
  */
 import type { AnyModel, RenderProps } from "@anywidget/types";
 import { make, say } from "../parts/dom";
+import { dress } from "../shadow";
 
 interface Seen {
   name: string;
@@ -136,6 +137,7 @@ export default () => {
   };
   return {
     render({ model, el }: RenderProps) {
+      dress(el);
       const view = new View();
       const paint = () => {
         const seen = read(model.get("seen"));

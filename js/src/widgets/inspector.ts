@@ -14,6 +14,7 @@ import { ReadText } from "../parts/readtext";
 import { SpreadPanel } from "../parts/spreadpanel";
 import { copyText, saveFile } from "../parts/takeaway";
 import { quoted } from "../parts/text";
+import { dress } from "../shadow";
 
 const BESIDE: [Beside, string][] = [["nothing", "text"], ["value", "text and value"], ["id", "text and ids"], ["bytes", "text and bytes"]];
 
@@ -227,6 +228,7 @@ function parsed<T>(raw: unknown): T {
 
 export default () => ({
   render({ model, el }: RenderProps) {
+    dress(el);
     const reading = readReading(model.get("shown"));
     if (reading === null) return;
     const ends = new AbortController();

@@ -8,6 +8,7 @@ import type { AnyModel, RenderProps } from "@anywidget/types";
 import { deliveryOf } from "../delivery";
 import { make, say } from "../parts/dom";
 import { COLUMNS, type Row, RowView } from "../parts/jobrow";
+import { dress } from "../shadow";
 
 export type { Row } from "../parts/jobrow";
 
@@ -231,6 +232,7 @@ async function copy(text: string, tell: (told: string) => void): Promise<void> {
 
 export default {
   render({ model, el }: RenderProps) {
+    dress(el);
     const ended = new AbortController();
     draw(model, el, ended.signal);
     return () => ended.abort();
