@@ -22,7 +22,7 @@ from .client import AsyncClient
 from .completion import Completion
 from .errors import AcsError
 from .exchange import Exchange
-from .log.events import AnyEvent, Origin, Waited
+from .log.events import STOPPED, AnyEvent, Finished, Origin, TokensArrived, Waited
 from .log.session import Session
 from .machine.forking import Lock
 from .machine.interrupts import uninterrupted
@@ -117,6 +117,7 @@ class Handle:
         self._loop = loop
         self._queue: queue.SimpleQueue[tuple[float, list[AnyEvent]] | None] = queue.SimpleQueue()
         self._detached = False
+        self._left: set[str] = set()
         self._begun = self._stopping = False
         self._ended = threading.Event()
         self._failure: BaseException | None = None
@@ -145,6 +146,14 @@ class Handle:
         ``at_once``: also do not wait for what the server says it has cost.
         """
         self._call(lambda: self._cancel(at_once))
+
+    def leave(self, node: str) -> None:
+        """Take no more of one choice; what came of it is kept, and it is told to have been stopped.
+
+        The others go on; when none is left, the run ends. The server cannot stop one choice: what it still makes of it
+        is billed with the rest, and dropped here. For a run that was handed to the loop; from any thread.
+        """
+        self._call(lambda: self._leave(node))
 
     def wait(self, interrupts: list[int] | None = None) -> Completion:
         """Fold the run's events into the session as they come, here, until it ends.
@@ -228,11 +237,25 @@ class Handle:
 
     def _take(self, events: list[AnyEvent]) -> None:
         self._begun = True
-        events = self._also(events)
+        events = self._also([event for event in events if not self._is_left(event)])
         if self._detached:
             self.session.apply(events)
         else:
             self._queue.put((self.session.now(), events))  # when it came, not when someone took it
+
+    def _is_left(self, event: AnyEvent) -> bool:
+        return isinstance(event, TokensArrived | Finished) and event.node in self._left
+
+    def _leave(self, node: str) -> None:
+        run, nodes = self.session.runs.get(self.run), self.session.nodes
+        if not self._detached or self.done or run is None or node not in run.nodes:
+            return
+        if nodes[node].finish_reason is not None:
+            return
+        self._left.add(node)
+        self.session.apply([Finished(node, STOPPED)])
+        if all(nodes[one].finish_reason is not None for one in run.nodes):
+            self._cancel(at_once=False)
 
     def _cancel(self, at_once: bool) -> None:
         if self._task is None or self._task.done() or (self._stopping and not at_once):

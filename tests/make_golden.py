@@ -17,6 +17,7 @@ from acs_jupyter.log import events as ev
 from acs_jupyter.log.session import Node, Session
 from acs_jupyter.reader import Reader
 from acs_jupyter.widgets import roads, words
+from acs_jupyter.widgets.outline import Outline
 from acs_jupyter.widgets.packing import pack
 from acs_jupyter.widgets.reading import align, level_of
 
@@ -81,7 +82,9 @@ def loom_events(base: str, seed: int) -> list[ev.AnyEvent]:
     from tests.support.moves import Player
 
     session = session_of(events_of(base))
-    Player(session, seed).play(55)
+    player = Player(session, seed)
+    player.play(55)
+    player.settle()
     return [event for _, event in session.log]
 
 
@@ -128,7 +131,10 @@ def golden(name: str) -> dict[str, Any]:
     """The content of one golden file."""
     events = all_events(name)
     session = session_of(events)
+    outline = Outline(room=0)
     return {
+        "outline": outline.pack(session, 0, 0.0) if name in LOOMS else "",
+        "contents": outline.contents(session, session.nodes) if name in LOOMS else "",
         "events": msgspec.to_builtins(events),
         "state": msgspec.to_builtins(session.state()),
         "packed": pack(session.state(), 0, 0.0),
@@ -148,6 +154,7 @@ def render(content: dict[str, Any]) -> str:
     return (
         f'{{"events":[\n{events}\n],\n"state":{line(content["state"])},\n'
         f'"packed":{line(content["packed"])},\n'
+        f'"outline":{line(content["outline"])},\n"contents":{line(content["contents"])},\n'
         f'"words":{line(content["words"])},\n"roads":{line(content["roads"])},\n"pieces":{line(content["pieces"])}}}\n'
     )
 

@@ -77,8 +77,9 @@ FLOORS = [
         "widgets.words",
         "widgets.showing",
         "widgets.bundle",
+        "widgets.filling",
     },
-    {"widgets.tinted", "widgets.roads"},
+    {"widgets.tinted", "widgets.roads", "widgets.outline"},
     {"widgets.branch_static"},
     {
         "notebook.form",

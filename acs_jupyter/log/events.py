@@ -117,8 +117,12 @@ class SeamSought(Event, frozen=True):
     cost: int
 
 
+STOPPED = "stopped"
+"""The ``finish_reason`` of a choice that a person stopped while its siblings went on; no server says it."""
+
+
 class Finished(Event, frozen=True):
-    """A choice is complete."""
+    """A choice is complete; see also :data:`STOPPED`."""
 
     node: str
     finish_reason: str

@@ -19,9 +19,13 @@ class Intent(Struct, frozen=True, tag_field="type", tag=True, forbid_unknown_fie
 
 
 class Cancel(Intent, frozen=True):
-    """Stop a run and keep what came; ``None`` stops every open run of the window."""
+    """Stop a run and keep what came; ``None`` stops every open run of the window.
+
+    ``node``: one of its choices alone; the others go on.
+    """
 
     run: str | None = None
+    node: str | None = None
 
 
 class Resync(Intent, frozen=True):
@@ -34,6 +38,18 @@ class Confirm(Intent, frozen=True):
     """Count a copy as delivered: the page's notebook has it. Without a name: a page shows the window."""
 
     copy: str = ""
+
+
+class Fetch(Intent, frozen=True):
+    """Send the window's script: the page has none of that ``digest``."""
+
+    digest: str
+
+
+class Read(Intent, frozen=True):
+    """Send the contents of nodes of which the page has the outline alone."""
+
+    nodes: Annotated[list[str], Meta(min_length=1, max_length=1000)]
 
 
 class CancelJob(Intent, frozen=True):
@@ -265,6 +281,8 @@ AnyIntent = (
     Cancel
     | Resync
     | Confirm
+    | Fetch
+    | Read
     | CancelJob
     | OpenJob
     | Fork

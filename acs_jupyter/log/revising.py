@@ -65,13 +65,17 @@ def below(session: Session, node: str) -> Iterator[str]:
         waiting += reversed(session.nodes[step].children)
 
 
+def is_coming(session: Session, node: str) -> bool:
+    """Whether a run is still writing to the node itself. One that has ended is whole, whatever its siblings do."""
+    here = session.nodes[node]
+    return here.choice is not None and here.finish_reason is None and session.runs[here.run].outcome == "open"
+
+
 def is_busy(session: Session, node: str) -> bool:
     """Whether a run is still writing to the node or below it."""
     for run in list(session.runs.values()):
-        if run.outcome != "open":
-            continue
-        for step in list(run.nodes):
-            up: str | None = step
+        for step in list(run.nodes) if run.outcome == "open" else ():
+            up: str | None = step if is_coming(session, step) else None
             while up is not None:
                 if up == node:
                     return True
@@ -350,8 +354,7 @@ def _with_text(session: Session, node: str) -> Node:
 def _complete(session: Session, node: str) -> Node:
     """A node with a text that no run adds to any more."""
     here = _with_text(session, node)
-    run = session.runs[here.run]
-    if run.outcome == "open" and node in run.nodes:
+    if is_coming(session, node):
         raise InvalidRequest(f"Node {node} is still being generated: stop it, or wait.")
     return here
 

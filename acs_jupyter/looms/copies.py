@@ -1,13 +1,14 @@
 """The static copies of a loom in a notebook, written again a moment after something changed.
 
-Owns when they are written. It must not know what stands in them. A copy is drawn on a thread of its own, of the log as
-it is then: a large tree takes a while, and streams have to be carried.
+Owns when they are written; ``spent`` is what the window beside one takes. It must not know what stands in them. A copy
+is drawn on a thread of its own, of the log as it is then: a large tree takes a while, and streams have to be carried.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ..log.events import AnyEvent, Revised, RunClosed
@@ -22,8 +23,9 @@ AT_MOST_SHARE = 0.1
 class Copies:
     """Places in a notebook's outputs that show a loom where no kernel is."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, spent: Callable[[], int] = lambda: 0) -> None:
         self._session = session
+        self._spent = spent
         self._places: list[Any] = []
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -43,7 +45,7 @@ class Copies:
         with self._lock:
             self._timer = None
             began = time.monotonic()
-            content, metadata = bundle(self._session.copy())
+            content, metadata = bundle(self._session.copy(), self._spent())
             for place in self._places:
                 place.update(content, raw=True, metadata=metadata)
             self._took = time.monotonic() - began

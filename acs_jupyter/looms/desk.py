@@ -76,7 +76,7 @@ class LoomDesk:
 
     def __init__(self, loom: Loom) -> None:
         self.loom = loom
-        self.copies = Copies(loom.session)
+        self.copies = Copies(loom.session, self._spent)
         self._windows: weakref.WeakSet[LoomWindow] = weakref.WeakSet()
         self._own: tuple[Any, Pump] | None = None
         self._grower = Grower(loom.session, self._pump)
@@ -101,7 +101,7 @@ class LoomDesk:
         """Another window."""
         loom = self.loom
         started = {name: value for name, value in loom.sampling.items() if value is not None}
-        window = LoomWindow(
+        window: LoomWindow = LoomWindow(
             loom.session,
             interrupts=False,
             form=[field for field in fields() if field["name"] != "n"],
@@ -222,6 +222,9 @@ class LoomDesk:
         except InvalidRequest as error:
             found["refused"] = error.message
         window.say(found=found)
+
+    def _spent(self) -> int:
+        return max((window.weight for window in list(self._windows)), default=0)
 
     def _show_lit(self) -> None:
         for window in list(self._windows):

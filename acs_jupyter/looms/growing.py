@@ -84,8 +84,7 @@ def alternative(
 
 def _readable(session: Session, node: str) -> Any:
     here = revising.existing(session, node)
-    run = session.runs[here.run]
-    if run.outcome == "open" and node in run.nodes:
+    if revising.is_coming(session, node):
         raise InvalidRequest(f"Node {node} is still being generated: stop it, or wait.")
     if any(step.ids is not None for step in session.path(node)):
         raise InvalidRequest(

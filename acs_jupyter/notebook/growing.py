@@ -58,18 +58,21 @@ class Grower:
     def obey(self, intent: AnyIntent, tell: Tell) -> None:
         """Do what a window asks for."""
         if isinstance(intent, Cancel):
-            self._stop(intent.run)
+            self._stop(intent.run, intent.node)
         elif isinstance(intent, (Fork, Resample, Edit)):
             tell("")
             _telling(tell, lambda: self._begin(intent, tell))
         elif isinstance(intent, Locate):
             _telling(tell, lambda: self._locate(intent.node, tell), _NOWHERE)
 
-    def _stop(self, run: str | None) -> None:
+    def _stop(self, run: str | None, node: str | None) -> None:
         with self._lock:
             handles = [handle for key, handle in self._handles.items() if run in (None, key)]
         for handle in handles:
-            handle.stop()
+            if node is None:
+                handle.stop()
+            else:
+                handle.leave(node)
 
     def _begin(self, intent: Branching, tell: Tell) -> None:
         made = plan(self.session, intent)

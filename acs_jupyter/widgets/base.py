@@ -20,8 +20,8 @@ import anywidget
 import traitlets
 from ipywidgets import Layout
 
-from ..log.intents import AnyIntent, Confirm, Resync
-from .bundle import pressed
+from ..log.intents import AnyIntent, Confirm, Fetch, Resync
+from .bundle import Code, pressed
 from .feed import Feed
 from .inbox import Inbox
 from .showing import textless
@@ -36,7 +36,7 @@ STATIC = Path(__file__).parent.parent / "static"
 
 OnIntent = Callable[[AnyIntent], None]
 
-_FRAME = 1_300
+FRAME = 1_300
 """Bytes of a saved window and its layout without their contents."""
 
 
@@ -62,6 +62,9 @@ class Window(anywidget.AnyWidget):
     grows: ClassVar[bool] = False
     """Whether branches of the followed runs are followed too."""
 
+    code: ClassVar[Code | None] = None
+    """The script of a kind of window that travels as a message; ``_esm`` then only asks for it."""
+
     interrupts = traitlets.Bool(True).tag(sync=True)
     """Whether a Stop that gets no answer may interrupt the kernel: only when a run is what keeps it busy."""
 
@@ -71,10 +74,17 @@ class Window(anywidget.AnyWidget):
     snapshot = traitlets.Unicode("").tag(sync=True)
     """The packed state when a run last closed; a state request is answered with the state of now."""
 
-    def __init_subclass__(cls, **keys: Any) -> None:
-        """A class names its two files; what travels is one short module. Hot reloading needs the files."""
+    def __init_subclass__(cls, *, carried: bool = False, **keys: Any) -> None:
+        """A class names its two files; what travels is one short module. Hot reloading needs the files.
+
+        ``carried``: the script is sent as a message to the page that asks for it, and stands in no saved state.
+        """
         if isinstance(cls.__dict__.get("_esm"), Path) and not os.environ.get("ANYWIDGET_HMR"):
-            cls._esm = pressed(cls._esm, cls._css)
+            if carried:
+                cls.code = Code.of(cls._esm, cls._css)
+                cls._esm = cls.code.loader
+            else:
+                cls._esm = pressed(cls._esm, cls._css)
             del cls._css
         super().__init_subclass__(**keys)
 
@@ -88,12 +98,13 @@ class Window(anywidget.AnyWidget):
     ) -> None:
         self._on_intent = on_intent
         self.on_confirm: Callable[[str], None] = lambda copy: None
-        self._feed = Feed(
-            session, runs, self._post, closed=self._keep_snapshot, skip=self.skip, grows=self.grows
-        )
+        self._feed = self._follow(session, runs)
         self._inbox = Inbox(self._post)
         super().__init__(**{"layout": LeanLayout(), **traits})
         self.on_msg(self._received)
+
+    def _follow(self, session: Session, runs: Iterable[str] | None) -> Feed:
+        return Feed(session, runs, self._post, closed=self._keep_snapshot, skip=self.skip, grows=self.grows)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """The synced state; asked for as a whole, its snapshot is the state of now."""
@@ -122,7 +133,7 @@ class Window(anywidget.AnyWidget):
     @property
     def weight(self) -> int:
         """Bytes that the window takes in a notebook that keeps the state of widgets, its snapshot left out."""
-        return _FRAME + on_file(str(self._esm))
+        return FRAME + on_file(str(self._esm))
 
     def fit(self, room: float) -> None:
         """Keep the snapshot in the saved state only if it takes no more bytes than that."""
@@ -151,12 +162,24 @@ class Window(anywidget.AnyWidget):
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
         intent = self._inbox.take(content)
+        if intent is not None and not self._answer(intent) and self._on_intent is not None:
+            self._on_intent(intent)
+
+    def _answer(self, intent: AnyIntent) -> bool:
+        """What a page asks of the window itself; says whether it was that."""
         if isinstance(intent, Resync):
             self._feed.resync()
         elif isinstance(intent, Confirm):
             self.on_confirm(intent.copy)
-        elif intent is not None and self._on_intent is not None:
-            self._on_intent(intent)
+        elif isinstance(intent, Fetch):
+            self._send_code()
+        else:
+            return False
+        return True
+
+    def _send_code(self) -> None:
+        if self.code is not None:
+            self.send({"code": self.code.digest}, buffers=[self.code.data])
 
 
 def _told(state: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,9 @@ COUNT_EVERY = 0.5
 _log = logging.getLogger(__name__)
 
 Send = Callable[[dict[str, Any]], None]
+Pack = Callable[[Session, int, float], str]
+"""A session after message ``seq``, the last of which happened ``at``, as one string."""
+Ahead = Callable[[Session, "list[AnyEvent]"], None]
 
 
 class Feed:
@@ -44,7 +47,8 @@ class Feed:
 
     ``send(message)`` gets each message; ``closed()`` is called when a followed run has closed and its last
     message is out. ``skip`` names events that do not cross. Both calls can come from any thread.
-    With ``grows`` branches of followed runs are followed from when they open.
+    With ``grows`` branches of followed runs are followed from when they open. ``pack`` makes what a whole state
+    travels as; ``ahead`` is called with events before they are sent.
     """
 
     def __init__(
@@ -57,6 +61,8 @@ class Feed:
         skip: tuple[type[AnyEvent], ...] = (),
         rate: float = RATE,
         grows: bool = False,
+        pack: Pack = lambda session, seq, at: pack(session.state(), seq, at),
+        ahead: Ahead = lambda session, events: None,
     ) -> None:
         self.runs = None if runs is None else list(runs)
         self._session: Session = session
@@ -67,6 +73,7 @@ class Feed:
         self._send = send
         self._closed = closed
         self._skip = skip
+        self._pack, self._ahead = pack, ahead
         self._pause = 1.0 / rate
         self._lock = threading.RLock()
         self._at = 0.0
@@ -93,13 +100,21 @@ class Feed:
             self.flush()
             if self._final is not None:
                 return self._final
-            return pack(self._mirror.state(), self._seq, self._at) if self._mirror.runs else ""
+            return self._pack(self._mirror, self._seq, self._at) if self._mirror.runs else ""
 
     def resync(self) -> None:
         """Send the whole state again."""
         with self._lock:
             snapshot = self.packed()
             self._send({"seq": self._seq, "snapshot": snapshot})
+
+    def beside(self, make: Callable[[Session], dict[str, Any] | None]) -> bool:
+        """Send a message beside the log, made of what the browser has been told; says whether there was one."""
+        with self._lock:
+            message = make(self._mirror)
+            if message is not None:
+                self._send(message)
+            return message is not None
 
     def open_runs(self) -> list[str]:
         """The followed runs that are still coming."""
@@ -122,6 +137,7 @@ class Feed:
             self._seq += 1
             pending, self._pending = self._pending, []
             self._sent_at = time.monotonic()
+            self._ahead(self._mirror, pending)
             events = [plain(event) for event in self._without_counts(ev.merged(pending))]
             if not events:
                 self._seq -= 1

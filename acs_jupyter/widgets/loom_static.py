@@ -35,7 +35,7 @@ BEGINNING = 60
 _STYLE = (
     "<style>.acs-static details{margin:0 0 0 1.1em}.acs-static details.acs-flat{margin-left:0}"
     ".acs-static summary{cursor:pointer;margin-left:-1.1em;font:12px/1.6 var(--jp-ui-font-family,system-ui,sans-serif)}"
-    ".acs-static summary b{font-weight:400;opacity:.7}</style>"
+    ".acs-static summary b{font-weight:400;opacity:.7}.acs-static details[open]>summary b{display:none}</style>"
 )
 _PRE = '<pre style="white-space:pre-wrap;word-break:normal">'
 
@@ -50,13 +50,16 @@ class Place:
     flat: bool
 
 
-def bundle(session: Session) -> tuple[dict[str, str], dict[str, Any]]:
-    """What stays of a loom: its plain text and its page, and the records of its runs as metadata."""
+def bundle(session: Session, spent: int = 0) -> tuple[dict[str, str], dict[str, Any]]:
+    """What stays of a loom: its plain text and its page, and the records of its runs as metadata.
+
+    ``spent``: bytes that the loom takes elsewhere in the file, in its window's state.
+    """
     session.interrupt_open()
     everything = list(_places(session))
     places = _nearest(session, everything)
     tokens = sum(len(place.node.tokens) for place in places)
-    most = most_saved(tokens)
+    most = most_saved(tokens) - spent
     plain = plain_text(session, places)
     line = _left_out(len(everything) - len(places))
     bare = on_file(_page(session, places, {}, True) + line) + on_file(plain)

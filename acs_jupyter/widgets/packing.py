@@ -20,6 +20,7 @@ from ..keeping.varints import varints
 
 if TYPE_CHECKING:
     from ..log.events import Top
+    from ..log.tree import Node
 
 VERSION = 1
 _FLOOR = 2**31 - 1
@@ -27,8 +28,8 @@ _FLOOR = 2**31 - 1
 
 def pack(state: dict[str, Any], seq: int, at: float) -> str:
     """``Session.state()`` after message ``seq``, the last of which happened at ``at``."""
-    strings = _Strings()
-    nodes = {key: _node(node, strings) for key, node in state["nodes"].items()}
+    strings = Strings()
+    nodes = {key: packed_node(node, strings) for key, node in state["nodes"].items()}
     packed = {
         "v": VERSION, "seq": seq, "at": at, "strings": strings.table,
         "state": {**state, "nodes": nodes},
@@ -41,7 +42,7 @@ def thousandths(logprob: float) -> int:
     return max(0, math.floor(-logprob * 1000 + 0.5)) if logprob * 1000 > -_FLOOR else _FLOOR
 
 
-class _Strings:
+class Strings:
     """Each string once; its place is its number."""
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class _Strings:
         self._places: dict[str, int] = {}
 
     def place(self, text: str) -> int:
+        """Its number."""
         place = self._places.get(text)
         if place is None:
             place = self._places[text] = len(self.table)
@@ -56,20 +58,30 @@ class _Strings:
         return place
 
 
-def _node(node: dict[str, Any], strings: _Strings) -> dict[str, Any]:
-    tokens, logprobs, tops = node["tokens"], node["logprobs"], node["top"]
+def packed_node(node: dict[str, Any], strings: Strings) -> dict[str, Any]:
+    """A node's plain form with its tokens packed."""
+    tokens = node["tokens"]
     packed = {key: node[key] for key in node if key not in {"tokens", "logprobs", "top"}}
     if tokens and node["text"] == "".join(tokens):
         packed["text"] = None
+    return {**packed, "count": len(tokens), "packed": _tokens(tokens, node["logprobs"], node["top"], strings)}
+
+
+def packed_tokens(node: Node, strings: Strings) -> str:
+    """A node's tokens, logprobs and alternatives."""
+    return _tokens(node.tokens, node.logprobs, node.top, strings)
+
+
+def _tokens(tokens: list[str], logprobs: list[float | None], tops: list[Top | None], strings: Strings) -> str:
     numbers: list[int] = []
     for token, logprob, top in zip(tokens, logprobs, tops, strict=True):
         numbers += (strings.place(token), 0 if logprob is None else 1 + thousandths(logprob))
         _alternatives(token, logprob, top, strings, numbers)
-    return {**packed, "count": len(tokens), "packed": b64encode(varints(numbers)).decode()}
+    return b64encode(varints(numbers)).decode()
 
 
 def _alternatives(
-    token: str, logprob: float | None, top: Top | None, strings: _Strings, numbers: list[int]
+    token: str, logprob: float | None, top: Top | None, strings: Strings, numbers: list[int]
 ) -> None:
     if top is None:
         numbers.append(0)

@@ -12,6 +12,7 @@ import { Delivery } from "./delivery";
 import { unpack } from "./packing";
 import { sourceOf } from "./parts/road";
 import type { LoomWord, Tending } from "./tending";
+import type { Snapshot } from "./packing";
 import { emptyState, fold, goesOn, type RunState, type State } from "./state";
 
 export type Branching =
@@ -27,6 +28,7 @@ export type Intent =
   | { type: "Cancel"; run?: string }
   | { type: "Resync"; seen: number }
   | { type: "Confirm"; copy: string }
+  | { type: "Read"; nodes: string[] }
   | { type: "Run"; prompt: string; fields: Fields }
   | { type: "Continue"; node: string; fields: Fields }
   | { type: "Keep"; prompt: string; fields: Fields }
@@ -51,6 +53,8 @@ export interface Word {
   export?: { name: string; text: string };
   ran?: true;
   loom?: LoomWord;
+  /** Of a loom: contents that its outline left out. */
+  contents?: string;
 }
 
 export const LOST_TEXT =
@@ -114,7 +118,14 @@ export function kernelOf(model: AnyModel) {
   return (model.widget_manager as Managing | undefined)?.kernel;
 }
 
-export function connect(model: AnyModel): Host {
+/** How a kind of window reads what comes. */
+export interface Folding {
+  unpack(text: string, before: State): Snapshot | null;
+  fold(state: State, event: Event, at: number): void;
+  goesOn(before: State, after: State): boolean;
+}
+
+export function connect(model: AnyModel, { unpack: read, fold: take, goesOn: isMore }: Folding = { unpack, fold, goesOn }): Host {
   let state = emptyState();
   let seq = 0;
   let at = 0;
@@ -151,13 +162,13 @@ export function connect(model: AnyModel): Host {
   };
 
   const adopt = (packed: string) => {
-    const snapshot = unpack(packed);
+    const snapshot = read(packed, state);
     if (snapshot === null || snapshot.seq < seq || (snapshot.seq === seq && !asked && seq > 0)) return;
     const before = state;
     ({ state, seq, at } = snapshot);
     asked = false;
     // What was drawn stays where it still holds: its reader may be in the middle of something.
-    tell(!goesOn(before, state));
+    tell(!isMore(before, state));
   };
 
   const resync = () => {
@@ -180,7 +191,7 @@ export function connect(model: AnyModel): Host {
       if (message.seq > seq + 1) return resync();
       at = message.at ?? at;
       try {
-        for (const event of message.events) fold(state, event, at);
+        for (const event of message.events) take(state, event, at);
         seq = message.seq;
       } catch {
         return resync();
@@ -301,9 +312,9 @@ export function connect(model: AnyModel): Host {
 }
 
 /** What a window's module gives: one host a model, made before its first message; any number of views. */
-export function widget(draw: (host: Host, element: HTMLElement, signal: AbortSignal) => void) {
+export function widget(draw: (host: Host, element: HTMLElement, signal: AbortSignal) => void, folding?: Folding) {
   let host: Host | undefined;
-  const hostOf = (model: AnyModel) => (host ??= connect(model));
+  const hostOf = (model: AnyModel) => (host ??= connect(model, folding));
   return {
     initialize({ model }: InitializeProps) {
       const made = hostOf(model);

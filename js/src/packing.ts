@@ -45,10 +45,12 @@ function adopted(loom: LoomState): LoomState {
   return { ...loom, marks };
 }
 
+function unpackNode({ text, count, packed, ...rest }: PackedNode, strings: string[]): NodeState {
+  return fillNode(rest as NodeState, text, count, packed, strings);
+}
+
 /** Tokens are read when somebody looks at them: a tree of thousands of nodes is open before that. */
-function unpackNode(node: PackedNode, strings: string[]): NodeState {
-  const { text, count, packed, ...rest } = node;
-  const whole = rest as NodeState;
+export function fillNode(whole: NodeState, text: string | null, count: number, packed: string, strings: string[]): NodeState {
   const read = () => {
     const tokens = unpackTokens(packed, count, strings);
     for (const [name, value] of Object.entries({ text: text ?? tokens.tokens.join(""), ...tokens })) {

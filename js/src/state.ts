@@ -223,7 +223,7 @@ function takeOver(node: NodeState, source: NodeState, origin: Origin): void {
 const emptyNode = { kept: 0, origin: null, scores: null, finish_reason: null, stop_reason: null };
 const emptyLists = () => ({ tokens: [], logprobs: [], top: [], children: [] });
 
-function openRun(id: string, request: Record<string, unknown>, request_id: string | null, at: number): RunState {
+export function openRun(id: string, request: Record<string, unknown>, request_id: string | null, at: number): RunState {
   return {
     id,
     request,

@@ -20,7 +20,9 @@ export type Tending =
   | { type: "Hoist"; node: string | null }
   | { type: "Search"; text: string; predicate: boolean }
   | { type: "Light"; nodes: string[] }
-  | { type: "Store"; path: string };
+  | { type: "Store"; path: string }
+  /** Stop one choice of a run; the others go on. */
+  | { type: "Cancel"; run: string; node: string };
 
 /** What the kernel says to a loom's window beside the log. */
 export interface LoomWord {

@@ -1,12 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Event } from "../src/events";
+import { fill, gistOf, isHollow, meanOf, outlined } from "../src/outline";
 import { unpack } from "../src/packing";
 import * as road from "../src/parts/road";
 import * as status from "../src/parts/status";
 import { Aligner } from "../src/parts/text";
 import { weakest } from "../src/parts/tokens";
-import { emptyState, fold, nodeOf, runOf, type State } from "../src/state";
+import { echoed, emptyState, fold, nodeOf, runOf, type State } from "../src/state";
 
 const folder = new URL("../../tests/data/golden/", import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
@@ -32,6 +33,8 @@ describe("golden files", () => {
       events: Event[];
       state: State;
       packed: string;
+      outline: string;
+      contents: string;
       words: { outcome: string; model: string; figures: string[]; error: string; clamp: string; finish: string[] };
       roads: Record<string, string[]>;
       pieces: Record<string, [number, number, number | null, string][]>;
@@ -57,6 +60,25 @@ describe("golden files", () => {
       expect(found.map((p) => [p.first, p.last, weakest(node, p), p.text])).toEqual(pieces);
     }
 
-    expect(plain(unpack(golden.packed)?.state)).toEqual(plain(rounded(golden.state)));
+    expect(plain(unpack(golden.packed)?.state)).toEqual(plain(rounded(structuredClone(golden.state))));
+    if (golden.outline === "") return;
+
+    const open = outlined.unpack(golden.outline, emptyState())?.state ?? emptyState();
+    const nodes = Object.values(open.nodes);
+    expect(nodes.filter(isHollow).length).toBeGreaterThan(10);
+    expect(nodes.filter(isHollow).every(({ text, tokens }) => text === "" && tokens.length === 0)).toBe(true);
+    for (const node of nodes) {
+      const whole = nodeOf(golden.state, node.id);
+      const lead = echoed(golden.state, whole);
+      const { begins, mean } = gistOf(open, node);
+      expect(whole.text.slice(lead).startsWith(begins)).toBe(true);
+      expect(mean ?? 1).toBeCloseTo(meanOf(whole.logprobs) ?? 1, 3);
+    }
+    fill(open, golden.contents);
+    expect(Object.values(open.nodes).some(isHollow)).toBe(false);
+    expect(plain(open)).toEqual(plain(rounded(golden.state)));
+    // What is here is kept when the outline comes again.
+    const again = outlined.unpack(golden.outline, open)?.state ?? emptyState();
+    expect(plain(again)).toEqual(plain(open));
   });
 });

@@ -1,10 +1,11 @@
 """A loom of 10,000 nodes: ``python -m tests.benchmarks.bench_loom [nodes]``.
 
-Each node has 100 tokens with five alternatives. In Python: the kernel's memory, the file, what
-a node's save costs. In Chromium alone, with a model that is only a table: how long the window takes to open when the
-data is there, a key and a fold (median and 95th percentile, to the painted frame; one after the other, and with a rest
-between, when the texts are drawn at once), and the longest task while 16 siblings come at 50 tokens a second each.
-Half the nodes are measured too: everything should be linear.
+Each node has 100 tokens with five alternatives. In Python: the kernel's memory, the file, what a node's save costs, how
+long the outline takes that a window opens with, and the contents that follow. In Chromium alone, with a model that is
+only a table: how long the window takes to open when the outline is there, the longest task while the contents come, a
+key, a fold and the graph (median and 95th percentile, to the painted frame; one after the other, and with a rest
+between, when the texts are drawn at once), and the longest task while 16 siblings come at 50 tokens a second each. Half
+the nodes are measured too: everything should be linear.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from acs_jupyter.log.revising import grown
 from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.feed import Feed
+from acs_jupyter.widgets.outline import Outline
 from tests.browser.labkit import chromium
 
 NODES, TOKENS = 10_000, 100
@@ -40,6 +42,33 @@ OPEN = """async ({ source, style, snapshot }) => {
   window.tasks = [];
   new PerformanceObserver(list => tasks.push(...list.getEntries().map(e => e.duration))).observe({ type: "longtask" });
   return performance.now() - began;
+}"""
+FILL = """async batches => {
+  tasks.length = 0;
+  for (const contents of batches) {
+    receive({ contents });
+    await new Promise(go => setTimeout(go, 5));
+  }
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)));
+  return Math.max(0, ...tasks);
+}"""
+PAN = """async () => {
+  const sheet = document.querySelector(".acs-graph-sheet");
+  const took = [];
+  const at = (type, clientX, clientY) =>
+    sheet.dispatchEvent(new PointerEvent(type, { clientX, clientY, pointerId: 1, bubbles: true }));
+  sheet.setPointerCapture = () => {};
+  sheet.hasPointerCapture = () => true;
+  const { left, top } = sheet.getBoundingClientRect();
+  at("pointerdown", left + 200, top + 100);
+  for (let i = 0; i < 60; i++) {
+    const began = performance.now();
+    at("pointermove", left + 200, top + 100 + (i % 2 ? 40 : -40) * (i % 7));
+    await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+    took.push(performance.now() - began);
+  }
+  took.sort((a, b) => a - b);
+  return [took[30], took[56], Number(document.querySelector(".acs-graph").dataset.drawn)];
 }"""
 PRESS = """async ({ keys, times, rest }) => {
   const took = [];
@@ -107,17 +136,25 @@ def memory() -> float:
     return float("nan")
 
 
-def in_python(nodes: int) -> tuple[str, int]:
-    """Print what the kernel pays; the packed state and its number."""
+def in_python(nodes: int) -> tuple[str, int, list[str]]:
+    """Print what the kernel pays; the outline, its number, and the contents that follow."""
     before = memory()
     session = made(nodes)
     print(f"{nodes:,} nodes of {TOKENS} tokens: {memory() - before:.0f} MB in the kernel", end="")
     began, before = time.perf_counter(), memory()
-    feed = Feed(session, None, lambda message: None)
+    outline = Outline()
+    feed = Feed(session, None, lambda message: None, pack=outline.pack)
     packed = feed.packed()
     took = time.perf_counter() - began
     print(f", {memory() - before:.0f} MB more with a window", end="")
-    print(f"; its state {len(packed) / 1e6:.1f} MB, made in {took:.1f} s")
+    print(f"; its outline {len(packed) / 1e6:.1f} MB, made in {took:.2f} s", end="")
+    began = time.perf_counter()
+    contents: list[str] = []
+    while (some := outline.some(session)) is not None:
+        contents.append(some)
+    took = time.perf_counter() - began
+    size = sum(map(len, contents)) / 1e6
+    print(f"; {len(contents)} messages of contents, {size:.1f} MB in {took:.1f} s of a thread's time")
     seq = feed._seq
     feed.close()
     with tempfile.TemporaryDirectory() as folder:
@@ -132,17 +169,19 @@ def in_python(nodes: int) -> tuple[str, int]:
         each = (time.perf_counter() - began) / 20
         print(f"; a node's save {each * 1000:.1f} ms, {(path.stat().st_size - size) / 20:.0f} bytes")
         loom.close()
-    return packed, seq
+    return packed, seq, contents
 
 
-def in_chromium(packed: str, seq: int) -> None:
+def in_chromium(packed: str, seq: int, contents: list[str]) -> None:
     """Print what the reader waits for."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         page.set_content("<!doctype html><div id=here></div>")
         source, style = ((STATIC / f"loom.{kind}").read_text() for kind in ("js", "css"))
         opened = page.evaluate(OPEN, {"source": source, "style": style, "snapshot": packed})
-        print(f"  opens in {opened:.0f} ms")
+        print(
+            f"  opens in {opened:.0f} ms; longest task while the contents come {page.evaluate(FILL, contents):.0f} ms"
+        )
         for name, keys, times, rest in (
             ("down, held", ["ArrowDown"], 100, 0),
             ("down, with a rest", ["ArrowDown"], 40, 300),
@@ -150,9 +189,20 @@ def in_chromium(packed: str, seq: int) -> None:
             ("page down, held", ["PageDown"], 60, 0),
             ("end and home", ["End", "Home"], 20, 300),
             ("fold", ["f"], 20, 300),
+            ("with the graph: shown and put away", ["G"], 11, 300),
+            ("with the graph: down, with a rest", ["ArrowDown"], 20, 300),
+            ("with the graph: fold", ["f"], 20, 300),
+            ("in the graph: zoom out", ["-"], 30, 0),
+            ("in the graph: down", ["ArrowDown"], 40, 0),
         ):
+            if name.startswith("in the graph"):
+                page.evaluate("document.querySelector('.acs-graph').focus()")
             median, p95 = page.evaluate(PRESS, {"keys": keys, "times": times, "rest": rest})
             print(f"    {name}: {median:.0f} ms, p95 {p95:.0f} ms")
+        median, p95, drawn = page.evaluate(PAN)
+        print(f"    in the graph, all of it: pan {median:.0f} ms, p95 {p95:.0f} ms, {drawn} things drawn")
+        page.evaluate("document.querySelector('.acs-loom-row[tabindex=\"0\"]').focus()")
+        page.evaluate(PRESS, {"keys": ["Home"], "times": 2, "rest": 300})
         page.evaluate("tasks.length = 0")
         shown, sent, longest = page.evaluate(STREAM.replace("SEQ", str(seq)), {"root": "root", "seconds": 5})
         print(

@@ -13,13 +13,16 @@ import tempfile
 from pathlib import Path
 
 from acs_jupyter.widgets.snapshot import most_saved
-from tests.support.saving import execute
+from tests.support.saving import execute, execute_looms
 
 GUIDANCE = 845_426
 RUNS = [
     (10_000, "text", 1), (10_000, "han", 1), (10_000, "markup", 1), (10_000, "text", 5),
     (1, "text", 1), (500, "text", 1), (2_000, "text", 1), (32_000, "text", 1),
 ]  # fmt: skip
+
+
+TREES = [(0, 0), (100, 100), (1_000, 100)]
 
 
 def _kb(size: int) -> str:
@@ -39,6 +42,16 @@ def main() -> None:
         print(
             f"       state {_kb(saved.state)}, html {_kb(saved.html)} ({saved.html / count:.0f} B a token), record "
             f"{_kb(saved.record)} ({saved.record / count:.1f} B a token), text {_kb(saved.text)}"
+        )
+        assert saved.whole <= bound
+    with tempfile.TemporaryDirectory() as folder:
+        looms = execute_looms(Path(folder) / "l.ipynb", TREES)
+    for (nodes, tokens), saved in zip(TREES, looms, strict=True):
+        bound = most_saved(nodes * tokens)
+        print(
+            f"a loom of {nodes:,} nodes of {tokens} tokens: {_kb(saved.whole)}, {saved.whole / bound:.0%} of "
+            f"{_kb(bound)} (state {_kb(saved.state)}, html {_kb(saved.html)}, record {_kb(saved.record)}, text "
+            f"{_kb(saved.text)})"
         )
         assert saved.whole <= bound
 

@@ -18,7 +18,7 @@ from acs_jupyter.widgets.live import LiveCell
 from acs_jupyter.widgets.snapshot import mimebundle, most_saved
 from tests.support.branched import add_branches
 from tests.support.sanitising import sanitised
-from tests.support.saving import Saved, execute
+from tests.support.saving import Saved, execute, execute_looms
 from tests.support.texts import run_events, session_of, tokens
 
 KINDS = ("text", "han", "markup")
@@ -41,6 +41,18 @@ def test_every_run_stays_within_the_bound(executed: tuple[Path, list[Saved]]) ->
         assert saved.whole <= most_saved(count), f"{count} tokens of {kind}, {n} choices: {saved}"
     # The parts are counted as the file has them.
     assert sum(saved.whole for saved in found) == pytest.approx(path.stat().st_size, rel=0.02)
+
+
+def test_every_loom_stays_within_the_bound(tmp_path: Path) -> None:
+    trees = [(0, 0), (1, 1), (30, 60), (120, 100), (900, 100)]
+    path = tmp_path / "l.ipynb"
+    found = execute_looms(path, trees)
+    for (nodes, each), saved in zip(trees, found, strict=True):
+        assert saved.whole <= most_saved(nodes * each), f"{nodes} nodes of {each} tokens: {saved}"
+        # Neither the script nor the session is kept with the window: a page asks the kernel for both.
+        assert saved.state < 12_000
+    assert sum(saved.whole for saved in found) == pytest.approx(path.stat().st_size, rel=0.02)
+    assert found[2].record > 1_000
 
 
 def test_the_bound() -> None:

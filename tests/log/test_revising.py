@@ -64,7 +64,10 @@ def test_any_sequence_gives_the_same_tree_after_loading(
             player.session = reloaded(player.session, tmp_path)
         player.move()
         after = texts(player.session)
-        assert {node: after[node] for node in before} == before
+        written = {node for node in before if after[node] != before[node]}
+        assert all(after[node].startswith(before[node]) for node in written)
+        assert len(written) <= 1  # what is written to goes on; nothing else changes
+    player.settle()
     session = player.session
     assert as_json(reloaded(session, tmp_path).state()) == as_json(session.state())
     assert as_json(session.copy().state()) == as_json(session.state())
@@ -104,7 +107,7 @@ def test_the_sequences_make_every_move() -> None:
         "new root",
         "visit",
     }
-    assert len(MOVES) == 15
+    assert len(MOVES) == 17
 
 
 @pytest.fixture

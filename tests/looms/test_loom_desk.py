@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from acs_jupyter import Client, Loom, Session
+from acs_jupyter import Client, Loom
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.keeping.record import KEY, unpack_run
-from acs_jupyter.log import events as ev
 from acs_jupyter.looms.desk import desk_of
 from acs_jupyter.widgets.loom import LoomWindow
 from acs_jupyter.widgets.loom_static import bundle
 from acs_jupyter.widgets.snapshot import most_saved
 from acs_jupyter.widgets.tinted import on_file
 from tests.support.servers import Running
+from tests.support.trees import grown
 
 SIX = "#scripted tokens=6 alternatives=3\nOnce"
 
@@ -171,23 +171,6 @@ def test_a_loom_to_look_at_is_not_changed() -> None:
     hands.ask("Write", text="y")
     assert (len(loom.session), loom.selected, len(hands.refusals())) == (before, loom.roots, 2)
     assert hands.window.frozen
-
-
-def grown(nodes: int, tokens: int) -> Session:
-    """A tree of generated nodes, three children each."""
-    session = Session(clock=lambda: 1.0)
-    session.apply([ev.RunOpened("p", {"prompt": "Once"}), ev.NodeOpened("root", "p", text="Once <b>\n")])
-    session.apply([ev.RunClosed("p", "done")])
-    ids = ["root"]
-    for i in range(nodes):
-        run, parent = f"r{i}", ids[i // 3]
-        words = tuple(f" w{(i + k) % 97}" for k in range(tokens))
-        tops = tuple({word: -0.7, " other": -1.2, " third": -3.0} for word in words)
-        session.apply([ev.RunOpened(run, {"model": "m"}), ev.NodeOpened(f"n{i}", run, parent, 0)])
-        session.apply([ev.TokensArrived(f"n{i}", "".join(words), words, (-0.7,) * tokens, tops)])
-        session.apply([ev.Finished(f"n{i}", "length"), ev.RunClosed(run, "done")])
-        ids.append(f"n{i}")
-    return session
 
 
 @pytest.mark.parametrize(("nodes", "tokens"), [(12, 30), (60, 100)])

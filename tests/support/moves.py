@@ -51,18 +51,76 @@ class Player:
         return "".join(self.random.choices(WORDS, k=3))
 
     def grow(self) -> None:
+        """A request from its beginning to its end."""
+        run, nodes = self.begin()
+        for node in nodes:
+            self.arrive(node)
+            self.session.apply([ev.Finished(node, "length")])
+        self.session.apply([ev.RunClosed(run, "done")])
+
+    def begin(self) -> tuple[str, list[str]]:
+        """A request is sent."""
         session, node = self.session, rv.existing(self.session, self.node()).id
         run, n = self.new(), self.random.choice([1, 3])
         request = CompletionRequest(prompt=session.text_to(node), model="m", n=n, temperature=0.5)
-        opened = ev.opening(run, request, parents=[node])
-        nodes = [event.node for event in opened if isinstance(event, ev.NodeOpened)]
-        session.apply([*opened, rv.grown(nodes)])
-        for one in nodes:
-            tokens = tuple(self.random.choices(WORDS, k=4))
-            tops = tuple({token: -1.5, " no": -0.25} for token in tokens)
-            session.apply([ev.TokensArrived(one, "".join(tokens), tokens, (-1.5,) * 4, tops)])
-            session.apply([ev.Finished(one, "length")])
+        return run, self.open(run, request, [node], None)
+
+    def open(
+        self, run: str, request: CompletionRequest, parents: list[str] | None, origin: ev.Origin | None
+    ) -> list[str]:
+        opened = ev.opening(run, request, parents=parents, origin=origin)
+        nodes = [
+            event.node for event in opened if isinstance(event, ev.NodeOpened) and event.choice is not None
+        ]
+        self.session.apply([*opened, rv.grown(nodes)])
+        return nodes
+
+    def arrive(self, node: str) -> None:
+        """Tokens come."""
+        tokens = tuple(self.random.choices(WORDS, k=4))
+        tops = tuple({token: -1.5, " no": -0.25} for token in tokens)
+        self.session.apply([ev.TokensArrived(node, "".join(tokens), tokens, (-1.5,) * 4, tops)])
+
+    def fork(self) -> None:
+        """An alternative in the place of a token goes on in a branch."""
+        session, nodes = self.session, self.session.nodes
+        left = [n for n in nodes if nodes[n].choice is not None and nodes[n].tokens and not nodes[n].echo]
+        node = self.random.choice(left) if left else ""
+        try:
+            plan = session.fork(
+                node, token=self.random.randrange(len(nodes[node].tokens)), replacement=" alt"
+            )
+        except (ValueError, KeyError):
+            raise InvalidRequest("There is no such place.") from None
+        run = self.new()
+        for made in self.open(run, plan.request, plan.parents, plan.origin):
+            self.arrive(made)
+            session.apply([ev.Finished(made, "stop")])
         session.apply([ev.RunClosed(run, "done")])
+
+    def coming(self) -> list[str]:
+        """The nodes that are written to now."""
+        return [node for node in self.session.nodes if rv.is_coming(self.session, node)]
+
+    def stream(self) -> None:
+        """What is under way goes on: tokens of one choice, the end of one, the end of all; or a request begins."""
+        coming = self.coming()
+        if not coming:
+            self.begin()
+            return
+        node = self.random.choice(coming)
+        what = self.random.choice(["tokens", "tokens", "stopped", "finished", "closed"])
+        if what == "tokens":
+            self.arrive(node)
+        elif what == "closed":
+            self.session.apply([ev.RunClosed(self.session.nodes[node].run, "stopped")])
+        else:
+            self.session.apply([ev.Finished(node, ev.STOPPED if what == "stopped" else "stop")])
+
+    def settle(self) -> None:
+        """Everything under way ends."""
+        for run in [key for key, run in self.session.runs.items() if run.outcome == "open"]:
+            self.session.apply([ev.RunClosed(run, "stopped")])
 
 
 def _move(player: Player) -> Any:
@@ -101,6 +159,8 @@ def _edit(player: Player) -> Any:
 
 MOVES: dict[str, Callable[[Player], Any]] = {
     "grow": lambda p: p.grow(),
+    "fork": lambda p: p.fork(),
+    "stream": lambda p: p.stream(),
     "child": lambda p: rv.added(p.session, p.text(), p.node(), "g", p.new),
     "root": lambda p: rv.added(p.session, p.text(), None, "g", p.new),
     "sibling": lambda p: rv.beside(p.session, p.node(), p.text(), p.new),
@@ -116,4 +176,4 @@ MOVES: dict[str, Callable[[Player], Any]] = {
     "undo": lambda p: rv.undone(p.session),
     "redo": lambda p: rv.redone(p.session),
 }
-COMMON = {"grow", "undo", "redo", "split", "merge", "edit"}
+COMMON = {"grow", "stream", "undo", "redo", "split", "merge", "edit"}

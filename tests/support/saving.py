@@ -32,6 +32,14 @@ for place, (count, kind, n, *more) in enumerate({runs}):
 """
 
 
+LOOMS = """
+from acs_jupyter import Loom
+from tests.support.trees import grown
+for nodes, tokens in {trees}:
+    Loom(grown(nodes, tokens)).show()
+"""
+
+
 @dataclass
 class Saved:
     """Bytes of a run in the file, of each of its parts."""
@@ -53,8 +61,17 @@ def execute(path: Path, runs: list[tuple[Any, ...]]) -> list[Saved]:
     A run is ``(tokens, kind of text, choices)``, and if wanted: branches near its end, tokens of each, whether they
     were sent as ids, alternatives a token.
     """
+    return _executed(path, CELL.format(runs=runs))
+
+
+def execute_looms(path: Path, trees: list[tuple[int, int]]) -> list[Saved]:
+    """Show looms of ``(nodes, tokens of each)`` in a kernel; write ``path``."""
+    return _executed(path, LOOMS.format(trees=trees))
+
+
+def _executed(path: Path, cell: str) -> list[Saved]:
     book = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
-    book.cells = [nbformat.v4.new_code_cell(CELL.format(runs=runs))]
+    book.cells = [nbformat.v4.new_code_cell(cell)]
     NotebookClient(book, timeout=300, store_widget_state=True).execute()
     nbformat.write(book, path)
     return _parts(json.loads(path.read_bytes()))

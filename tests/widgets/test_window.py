@@ -352,7 +352,8 @@ def test_plain_form_of_a_window_is_left_to_the_static_view(sent: Sent) -> None:
 
 @pytest.mark.parametrize("file", sorted(STATIC.iterdir()), ids=lambda file: file.name)
 def test_bundles_are_small(file: Any) -> None:
-    assert 1000 < file.stat().st_size < 80_000
+    # A loom's travels once a page, and stands in no file.
+    assert 1000 < file.stat().st_size < (140_000 if file.stem == "loom" else 80_000)
 
 
 def test_widgets_import_no_client_and_no_database() -> None:

@@ -32,25 +32,43 @@ export interface Tended {
   /** A mark of a node, as it will be when what was just asked for is done. */
   mark(id: string, field: string): unknown;
   stop(run?: string): void;
+  /** Stop one node; the others of its request go on. */
+  stopOne(id: string): void;
   ask(question: Question): void;
   say(line: string): void;
   openGrow(node: string, sampling: Record<string, unknown>): void;
   openSearch(): void;
   openSheet(): void;
+  /** Whether a text that leads to the node, or its own, has not come. */
+  lacks(id: string): boolean;
+  readonly graph: Graph;
   /** Into the text, to the first token of the current node or its middle one; false when it has none. */
   enter(middle: boolean): boolean;
+}
+
+/** The graph, as commands need it. */
+export interface Graph {
+  /** Says whether it is shown now. */
+  toggle(): boolean;
+  zoom(by: 1 | 0 | -1): void;
+  /** The node of the same depth before or after the cursor. */
+  beside(by: 1 | -1): string | undefined;
 }
 
 /** Commands that change nothing, for a loom that was opened to look at. */
 const LOOKING = new Set([
   "up", "down", "parent", "child", "before", "after", "first", "last", "page up", "page down", "text", "unread", "fold",
-  "light", "search", "next found", "previous found", "copy", "help",
+  "light", "search", "next found", "previous found", "copy", "help", "graph", "graph up", "graph down", "zoom in", "zoom out", "zoom fit",
 ]);
+
+/** Commands that read the whole text of the current node or of what stands above it. */
+const READING = new Set(["text", "edit", "split", "copy"]);
 
 export function obey(command: string, at: Tended): void {
   if (at.frozen && !LOOKING.has(command)) return at.say("This loom was opened to look at; it cannot be changed here.");
   const id = at.current;
   const node = id === null ? undefined : at.state.nodes[id];
+  if (READING.has(command) && id !== null && at.lacks(id)) return at.say("This text is still on its way.");
   const grow = /^grow (\d)$/.exec(command);
   if (command in anywhere) return anywhere[command]?.(at);
   if (node === undefined) return at.say("There is no node yet; w writes a root.");
@@ -89,6 +107,8 @@ const moves: Record<string, Move> = {
   after: sibling(1),
   "next found": jump(1),
   "previous found": jump(-1),
+  "graph up": ({ graph }) => graph.beside(-1),
+  "graph down": ({ graph }) => graph.beside(1),
   parent: ({ state }, _, node) => (node.parent === null || hoisted(state) === node.id ? undefined : node.parent),
   child(at, _, node) {
     if (at.isFolded(node.id) && alive(at.state, node.id).length > 0) return void at.fold(node.id, false);
@@ -107,6 +127,10 @@ const anywhere: Record<string, (at: Tended) => void> = {
   redo: (at) => at.wish({ type: "Redo" }),
   unhoist: (at) => at.wish({ type: "Hoist", node: null }),
   "stop all": (at) => at.stop(),
+  graph: (at) => at.say(at.graph.toggle() ? "The graph is shown." : "The graph is put away."),
+  "zoom in": ({ graph }) => graph.zoom(1),
+  "zoom out": ({ graph }) => graph.zoom(-1),
+  "zoom fit": ({ graph }) => graph.zoom(0),
   search: (at) => at.openSearch(),
   help: (at) => at.openSheet(),
   root: (at) => at.ask({ label: "Text of a new root", text: "", act: "Add root", done: (text) => void at.wish({ type: "Write", text }) }),
@@ -167,9 +191,10 @@ const here: Record<string, Here> = {
   },
 };
 
+/** What comes is stopped alone; at what is there, all that comes below it. */
 function stopHere(at: Tended, node: NodeState): void {
-  const below = [node, ...alive(at.state, node.id).map((id) => at.state.nodes[id])];
-  const runs = new Set(below.filter((one) => one !== undefined && isBusy(at.state, one.id)).map((one) => one?.run));
+  if (isBusy(at.state, node.id)) return at.stopOne(node.id);
+  const runs = new Set(alive(at.state, node.id).filter((id) => isBusy(at.state, id)).map((id) => at.state.nodes[id]?.run));
   if (runs.size === 0) at.say("Nothing comes here.");
   for (const run of runs) at.stop(run);
 }

@@ -2,6 +2,7 @@
  * The children of the current node side by side, each in full, while they come and after.
  */
 import { markOf } from "../revise";
+import { gistOf, isHollow } from "../outline";
 import { echoed, type NodeState, type State } from "../state";
 import { make, say } from "./dom";
 import { Follower } from "./follower";
@@ -13,6 +14,7 @@ import { TokenText, type Brush } from "./tokens";
 
 /** Above this many they are shown a part at a time. */
 const AT_ONCE = 24;
+const STOP_ONE = "Stop this one: what came is kept, the others go on. A server cannot stop one of several: it makes its tokens to the end, and they are billed.";
 
 interface Card {
   id: string;
@@ -36,7 +38,7 @@ export class ChildrenView {
   constructor(
     readonly brushOf: (node: NodeState) => Brush,
     readonly go: (id: string) => void,
-    readonly stop: (run: string) => void,
+    readonly stop: (id: string) => void,
     readonly signal: AbortSignal,
   ) {
     this.element.setAttribute("role", "group");
@@ -123,6 +125,10 @@ export class ChildrenView {
     card.section.classList.toggle("acs-loom-unread", unread);
     card.stop.hidden = !busy;
     if (card.settled && !busy) return () => {};
+    if (isHollow(node)) {
+      say(card.foot, `${gistOf(state, node).begins} …`);
+      return () => {};
+    }
     const before = card.text.tokens.length;
     card.text.update(node, !busy, echoed(state, node), this.brushOf(node));
     const more = card.text.tokens.length > before;
@@ -145,8 +151,8 @@ export class ChildrenView {
     head.addEventListener("click", () => this.go(node.id));
     const stop = make("button", "acs-quiet acs-loom-stop", "stop");
     stop.type = "button";
-    stop.title = "Stop this request; what came is kept";
-    stop.addEventListener("click", () => this.stop(node.run));
+    stop.title = STOP_ONE;
+    stop.addEventListener("click", () => this.stop(node.id));
     top.append(head, stop);
     const text = new TokenText();
     text.element.classList.add("acs-boxed");

@@ -22,7 +22,7 @@ export function listenToKeys(root: HTMLElement, keys: Keys, tip: Tooltip, { act,
     const key = keyName(event);
     if (!(target instanceof Element) || key === "" || tip.element.contains(target) || target.closest(OWN) !== null) return false;
     const token = tokenAt(target);
-    const command = keys.command(key);
+    const command = keys.command(key, target.closest(".acs-graph") !== null);
     if (token === null) {
       if (target.closest("button") !== null && (key === "Enter" || key === " ")) return false;
       if (target.closest("[role=toolbar]") !== null && /^Arrow(Left|Right)$/.test(key)) return false;

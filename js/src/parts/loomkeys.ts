@@ -29,7 +29,7 @@ export const COMMANDS: readonly Command[] = [
   of("unread", "next unread node", "z"),
   ...Array.from({ length: 9 }, (_, i) => of(`grow ${i + 1}`, `grow ${i + 1}`, `${i + 1}`)),
   of("grow", "grow with other parameters", "g"),
-  of("stop", "stop what comes here", "."),
+  of("stop", "stop this one, or all that comes below it", "."),
   of("stop all", "stop everything", ">"),
   of("edit", "edit: a sibling with another text", "e"),
   of("sibling", "write a sibling", "i"),
@@ -58,13 +58,25 @@ export const COMMANDS: readonly Command[] = [
   of("search", "search", "/"),
   of("next found", "next found or lit node", "}"),
   of("previous found", "found or lit node before", "{"),
+  of("graph", "show the graph, or put it away", "G"),
   of("copy", "copy the text to here", "y"),
   of("store", "keep in a file", "Ctrl+s"),
   of("help", "this sheet", "?"),
 ];
 
+/** Commands of the graph, which come first while it has the focus; left and right are those of the tree. */
+export const GRAPH_COMMANDS: readonly Command[] = [
+  of("graph up", "in the graph: node above, of the same depth", "ArrowUp", "k"),
+  of("graph down", "in the graph: node below, of the same depth", "ArrowDown", "j"),
+  of("zoom in", "in the graph: nearer", "+", "="),
+  of("zoom out", "in the graph: further away", "-"),
+  of("zoom fit", "in the graph: all of it", "0"),
+];
+const ALL = [...COMMANDS, ...GRAPH_COMMANDS];
+
 export class Keys {
   readonly #names = new Map<string, string>();
+  readonly #graph = new Map<string, string>();
   readonly #keys = new Map<string, string[]>();
   /** What could not be read of what was given, in lines. */
   readonly problems: string[] = [];
@@ -72,18 +84,20 @@ export class Keys {
   /** `other`: command to key, for those that are not as usual; several keys with a blank between; "" for none. */
   constructor(other: Readonly<Record<string, string>> = {}) {
     for (const name of Object.keys(other)) {
-      if (!COMMANDS.some((command) => command.name === name)) this.problems.push(`“${name}” is no command of a loom.`);
+      if (!ALL.some((command) => command.name === name)) this.problems.push(`“${name}” is no command of a loom.`);
     }
-    const given = COMMANDS.filter(({ name }) => Object.hasOwn(other, name));
-    for (const { name } of given) this.#set(name, this.#read(other[name] ?? ""));
-    for (const { name, keys } of COMMANDS) {
-      if (!Object.hasOwn(other, name)) this.#set(name, keys.filter((key) => !this.#names.has(key)));
+    for (const [commands, names] of [[COMMANDS, this.#names], [GRAPH_COMMANDS, this.#graph]] as const) {
+      const given = commands.filter(({ name }) => Object.hasOwn(other, name));
+      for (const { name } of given) this.#set(names, name, this.#read(other[name] ?? ""));
+      for (const { name, keys } of commands) {
+        if (!Object.hasOwn(other, name)) this.#set(names, name, keys.filter((key) => !names.has(key)));
+      }
     }
   }
 
-  /** The command of a key, if it has one. */
-  command(key: string): string | undefined {
-    return this.#names.get(key);
+  /** The command of a key, if it has one; `graph`: the graph has the focus. */
+  command(key: string, graph = false): string | undefined {
+    return (graph ? this.#graph.get(key) : undefined) ?? this.#names.get(key);
   }
 
   /** The keys of a command. */
@@ -100,8 +114,8 @@ export class Keys {
     });
   }
 
-  #set(name: string, keys: string[]): void {
-    for (const key of keys) this.#names.set(key, name);
+  #set(names: Map<string, string>, name: string, keys: string[]): void {
+    for (const key of keys) names.set(key, name);
     this.#keys.set(name, keys);
   }
 }

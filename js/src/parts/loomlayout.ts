@@ -9,6 +9,9 @@ export interface Parts {
   told: HTMLElement;
   search: HTMLElement;
   tree: HTMLElement;
+  /** The whole tree beside its rows. */
+  minimap: HTMLElement;
+  graph: HTMLElement;
   path: HTMLElement;
   /** Boxes that open between the texts. */
   boxes: HTMLElement[];
@@ -23,9 +26,9 @@ export function layOut(element: HTMLElement, height: number, parts: Parts): void
   parts.told.setAttribute("role", "status");
   parts.told.hidden = true;
   const side = make("div", "acs-loom-side");
-  side.append(parts.search, parts.tree);
+  side.append(parts.search, parts.tree, parts.minimap);
   const main = make("div", "acs-loom-main");
-  main.append(parts.path, ...parts.boxes, parts.children);
+  main.append(parts.graph, parts.path, ...parts.boxes, parts.children);
   const body = make("div", "acs-loom-body");
   body.append(side, main);
   const top = make("div", "acs-loom-top");

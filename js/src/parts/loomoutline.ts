@@ -80,7 +80,7 @@ export function nearest(state: State, id: string): string | null {
 /** Whether a run still writes to the node. */
 export function isBusy(state: State, id: string): boolean {
   const node = state.nodes[id];
-  return node !== undefined && node.choice !== null && state.runs[node.run]?.outcome === "open";
+  return node !== undefined && node.choice !== null && node.finish_reason === null && state.runs[node.run]?.outcome === "open";
 }
 
 /** What a node goes on with: its run's sampling, and what it was told itself. */

@@ -3,6 +3,7 @@
  *
  * Far from its end it is text alone until it comes into view: a token is an element, and a path can be a book.
  */
+import { gistOf, isHollow } from "../outline";
 import { echoed, type NodeState, type State } from "../state";
 import { make } from "./dom";
 import type { Looked } from "./inspect";
@@ -67,6 +68,18 @@ export class PathView {
     this.element.scrollTop = this.element.scrollHeight;
   }
 
+  /** Contents of some nodes came. */
+  filled(): void {
+    const state = this.#state;
+    if (state === null) return;
+    for (const segment of this.#segments) {
+      const node = state.nodes[segment.id];
+      if (segment.text === null && node !== undefined && !isHollow(node)) segment.element.textContent = ownText(state, node);
+    }
+    this.show(state, this.#segments.map(({ id }) => id));
+    this.#settle();
+  }
+
   /** Bring the last node's text up to what has come. */
   update(): void {
     const last = this.#segments.at(-1);
@@ -114,7 +127,7 @@ export class PathView {
     const element = make("span", "acs-loom-seg");
     element.dataset["node"] = id;
     const node = this.#state?.nodes[id];
-    if (node !== undefined && this.#state !== null) element.textContent = ownText(this.#state, node);
+    if (node !== undefined && this.#state !== null) element.textContent = isHollow(node) ? `${gistOf(this.#state, node).begins} …` : ownText(this.#state, node);
     if (node !== undefined && node.choice === null && node.tokens.length === 0) element.classList.add("acs-loom-written");
     this.element.append(element);
     this.#seen.observe(element);
@@ -125,7 +138,7 @@ export class PathView {
     const { id, element } = segment;
     const state = this.#state;
     const node = state?.nodes[id];
-    if (state === null || node === undefined) return;
+    if (state === null || node === undefined || isHollow(node)) return;
     if (segment.text === null) {
       this.#seen.unobserve(element);
       segment.text = new TokenText();

@@ -2,6 +2,7 @@
  * One node as one row of the tree.
  */
 import { markOf } from "../revise";
+import { gistOf } from "../outline";
 import { echoed, type NodeState, type State } from "../state";
 import { level } from "./colour";
 import { make } from "./dom";
@@ -64,7 +65,7 @@ export class RowView {
   }
 }
 
-interface Face {
+export interface RowFace {
   kind: "prompt" | "generated" | "written";
   text: string;
   empty: string;
@@ -77,13 +78,15 @@ interface Face {
   level: number | null;
 }
 
-function faceOf(state: State, node: NodeState): Face {
+/** What of a node its row shows. */
+export function faceOf(state: State, node: NodeState): RowFace {
   const busy = isBusy(state, node.id);
   const mark = (field: string) => markOf(state, node.id, field);
   const rating = mark("rating");
+  const { begins, mean } = gistOf(state, node);
   return {
     kind: node.choice !== null ? "generated" : node.parent === null ? "prompt" : "written",
-    text: beginning(ownText(state, node)),
+    text: beginning(begins),
     empty: busy ? "waiting" : node.ids !== null ? `${node.ids.length} token ids` : emptyWords(state, node),
     unread: mark("unread") === true,
     busy,
@@ -91,7 +94,7 @@ function faceOf(state: State, node: NodeState): Face {
     note: typeof mark("note") === "string",
     tags: (mark("tags") ?? []) as string[],
     rating: typeof rating === "number" ? `${rating}/5` : "",
-    level: averageLevel(node),
+    level: mean === null ? null : level(mean),
   };
 }
 
@@ -109,24 +112,14 @@ export function ownText(state: State, node: NodeState): string {
   return lead === 0 ? node.text : node.text.slice(lead);
 }
 
-function beginning(text: string): string {
+/** As a row shows it. */
+export function beginning(text: string): string {
   const shown = Array.from(text.slice(0, 2 * BEGINNING)).slice(0, BEGINNING);
   return shown.map((c) => (c === " " ? c : visible(c))).join("");
 }
 
-/** The tint of a whole node: that of its mean log-probability. */
-function averageLevel({ logprobs }: NodeState): number | null {
-  let sum = 0;
-  let known = 0;
-  for (const logprob of logprobs) {
-    if (logprob === null) continue;
-    sum += logprob;
-    known++;
-  }
-  return known === 0 ? null : level(sum / known);
-}
-
-function spokenRow(face: Face, row: Row, looks: Looks): string {
+/** A row in words. */
+export function spokenRow(face: RowFace, row: Pick<Row, "children">, looks: Looks): string {
   const words = [face.text.trim() === "" ? face.empty : face.text.trim()];
   if (face.kind === "written") words.push("written by hand");
   if (face.busy) words.push("being generated");

@@ -2,7 +2,7 @@
  * The sheet of keys.
  */
 import { freshId, make } from "./dom";
-import { COMMANDS, keyWords, type Keys } from "./loomkeys";
+import { COMMANDS, GRAPH_COMMANDS, keyWords, type Keys } from "./loomkeys";
 
 export class Sheet {
   readonly element = make("div", "acs-loom-sheet");
@@ -12,7 +12,7 @@ export class Sheet {
     title.id = freshId("keys");
     const list = make("dl", "acs-loom-keys");
     const grows = COMMANDS.filter(({ name }) => /^grow \d$/.test(name));
-    for (const { name, about } of COMMANDS) {
+    for (const { name, about } of [...COMMANDS, ...GRAPH_COMMANDS]) {
       if (grows.some((one) => one.name === name) && name !== "grow 1") continue;
       const shown = name === "grow 1" ? grows.flatMap((one) => keys.of(one.name)) : keys.of(name);
       if (shown.length === 0) continue;

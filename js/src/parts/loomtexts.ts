@@ -19,11 +19,11 @@ export class Texts {
   readonly #choices: Choices;
   readonly #pace = new Pace(() => this.#showPath(), () => this.#showChildren());
 
-  /** `now` gives the state and the cursor; `go`: a child was chosen; `stop`: its run is to end. */
+  /** `now` gives the state and the cursor; `go`: a child was chosen; `stop`: it is to end. */
   constructor(
     readonly now: () => { state: State; current: string | null; host: { kernel: string } },
     go: (id: string) => void,
-    stop: (run: string) => void,
+    stop: (id: string) => void,
     signal: AbortSignal,
   ) {
     this.#choices = choicesOf(now().host);
@@ -55,6 +55,12 @@ export class Texts {
   /** Bring what is shown up to what has come. */
   update(): void {
     this.path.update();
+    this.children.update();
+  }
+
+  /** Contents came that were lacking. */
+  filled(): void {
+    this.path.filled();
     this.children.update();
   }
 

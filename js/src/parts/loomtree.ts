@@ -44,6 +44,17 @@ export class TreeView {
     return this.#rows;
   }
 
+  /** The part of all rows that is in view, in shares. */
+  get seen(): [top: number, bottom: number] {
+    const whole = Math.max(1, this.#rows.length * ROW_PX);
+    return [this.element.scrollTop / whole, (this.element.scrollTop + this.element.clientHeight) / whole];
+  }
+
+  /** Have this share of all rows in the middle. */
+  scrollTo(share: number): void {
+    this.element.scrollTop = share * this.#rows.length * ROW_PX - this.element.clientHeight / 2;
+  }
+
   /** The place of a node among the rows, -1 when it is folded away. */
   placeOf(id: string): number {
     return this.#places.get(id) ?? -1;

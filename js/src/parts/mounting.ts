@@ -9,18 +9,21 @@ export interface Drawn {
   update(fresh: boolean): void;
 }
 
-export function mount(view: Drawn, host: Host, el: HTMLElement, signal: AbortSignal): void {
+/** `once`: it is drawn once more, as from another state, when it has a size. */
+export function mount(view: Drawn, host: Host, el: HTMLElement, signal: AbortSignal, once = false): void {
   el.append(view.element);
   let frame = 0;
-  let fresh = false;
-  const deaf = host.listen((other) => {
+  let fresh = once;
+  const soon = (other: boolean) => {
     fresh ||= other;
     frame ||= requestAnimationFrame(() => {
       frame = 0;
       view.update(fresh);
       fresh = false;
     });
-  });
+  };
+  const deaf = host.listen(soon);
+  if (once) soon(true);
   signal.addEventListener("abort", () => {
     deaf();
     cancelAnimationFrame(frame);
