@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .ledger.view import BudgetMeter
     from .log.session import Session
     from .looms.loom import Loom
+    from .looms.trie import trie
     from .notebook.workbench import Workbench
     from .rollouts import Rollout, rollout, rollout_async
     from .scores.calibrating import Calibration, calibration
@@ -71,6 +72,7 @@ _HOMES = {
     "rollout_async": "rollouts",
     "score": "scores.scoring",
     "score_async": "scores.scoring",
+    "trie": "looms.trie",
 }
 
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "rollout_async",
     "score",
     "score_async",
+    "trie",
     "unload_ipython_extension",
 ]
 

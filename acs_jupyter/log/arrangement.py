@@ -11,6 +11,7 @@ Nothing is destroyed: a deleted node stays where it is, with the mark ``deleted`
     tags      list of words             note      text            rating    number
     visited   the child that was looked at last                   sampling  fields that growing from here uses
     made_of   the nodes a written one came from                   meta      what else is known, kept as it came
+    map       what may follow, as looms/multiverse.py packs it    scores    numbers of a search, by the scorer's name
     hoisted   (of the whole tree) the nodes shown as root, innermost last        title (of the whole tree)
 """
 
@@ -53,6 +54,7 @@ def _table(value: Any) -> bool:
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "deleted": _flag, "bookmark": _flag, "unread": _flag, "folded": _flag, "tags": _words, "note": _text,
     "rating": _number, "visited": _text, "sampling": _table, "made_of": _words, "meta": _table,
+    "map": _table, "scores": _table,
 }  # fmt: skip
 _WHOLE_FIELDS: dict[str, Callable[[Any], bool]] = {"hoisted": _words, "title": _text, "meta": _table}
 

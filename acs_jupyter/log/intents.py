@@ -5,7 +5,7 @@ Owns the intent types and their strict decoding. It must not know what carries a
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -258,6 +258,26 @@ class Search(Intent, frozen=True):
     predicate: bool = False
 
 
+class Measure(Intent, frozen=True):
+    """Measure a loom's node and show it: where its samples part (``trie``), how it differs from ``other`` (``diff``),
+    or what may follow it (``map``, of at most so many more ``tokens``; 0: as far as it is kept). ``stop`` ends a
+    map."""
+
+    node: str
+    what: Literal["trie", "diff", "map"]
+    other: str | None = None
+    tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
+    depth: Annotated[int, Meta(ge=1, le=100)] = 8
+    stop: bool = False
+
+
+class Follow(Intent, frozen=True):
+    """Make a node of a cell of a node's map."""
+
+    node: str
+    cell: Position
+
+
 class Light(Intent, frozen=True):
     """Nodes that are lit up: the window's selection."""
 
@@ -272,7 +292,7 @@ class Store(Intent, frozen=True):
 
 Tending = (
     Grow | Rewrite | Write | Split | Merge | Move | Shift | Delete | Undo | Redo | Mark | Visit | Fold | Hoist | Search
-    | Light | Store
+    | Light | Store | Measure | Follow
 )  # fmt: skip
 """The intents of a window on a loom, beside Cancel and the branching ones."""
 

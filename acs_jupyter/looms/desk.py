@@ -21,11 +21,13 @@ from ..log.intents import (
     AnyIntent,
     Delete,
     Fold,
+    Follow,
     Fork,
     Grow,
     Hoist,
     Light,
     Mark,
+    Measure,
     Merge,
     Move,
     Redo,
@@ -47,6 +49,7 @@ from ..widgets.loom import LoomWindow
 from ..widgets.showing import in_kernel, show
 from .copies import Copies
 from .growing import continuation, with_step
+from .surveying import Surveys
 
 if TYPE_CHECKING:
     from .loom import Loom
@@ -83,6 +86,7 @@ class LoomDesk:
         self._grower.also = with_step
         self._lock = threading.Lock()
         loom.selection.listen(self._show_lit)
+        surveys = Surveys(loom, lambda: self._pump().client)
         self._acts: dict[type, Callable[[Any, LoomWindow], str | None]] = {
             Grow: self._grow, Search: self._search, Mark: self._mark, Visit: self._visit, Write: self._write,
             Undo: self._undo, Redo: self._redo, Light: lambda i, _: loom.selection.light(i.nodes),
@@ -95,6 +99,8 @@ class LoomDesk:
             Delete: lambda i, _: loom.delete(*i.nodes),
             Fold: lambda i, _: loom.fold(i.node, i.folded),
             Hoist: lambda i, _: loom.hoist(i.node),
+            Measure: surveys.measure,
+            Follow: lambda i, _: surveys.follow(i.node, i.cell),
         }  # fmt: skip
 
     def window(self, keys: dict[str, str], height: int) -> LoomWindow:

@@ -61,7 +61,7 @@ def _choices(events: list[AnyEvent]) -> list[str]:
 
 def continuation(session: Session, node: str, n: int | None, sampling: dict[str, Any]) -> Growth:
     """Children of a node: the text up to its end, sampled ``n`` times."""
-    _readable(session, node)
+    readable(session, node)
     fields = _fields(session, node, n, sampling, len(_runs_below(session, node)))
     return Growth({**fields, "prompt": session.text_to(node)}, [node], None, [])
 
@@ -71,7 +71,7 @@ def alternative(
 ) -> Growth:
     """Siblings of a generated node that keep its tokens before a place, then have a text there."""
     token, text = place
-    here = _readable(session, node)
+    here = readable(session, node)
     if here.choice is None or here.parent is None:
         raise InvalidRequest(f"Node {node} was not generated here; split it, and grow from its first part.")
     fields = _fields(session, node, n, sampling, 0)
@@ -82,7 +82,8 @@ def alternative(
     return Growth({**fields, "prompt": fork.request.prompt}, [here.parent], fork.origin, [])
 
 
-def _readable(session: Session, node: str) -> Any:
+def readable(session: Session, node: str) -> Any:
+    """The node, if its text is whole and known as text; raises :class:`InvalidRequest` when it cannot go on."""
     here = revising.existing(session, node)
     if revising.is_coming(session, node):
         raise InvalidRequest(f"Node {node} is still being generated: stop it, or wait.")

@@ -1,8 +1,8 @@
 """The loom: a session's tree to read, grow, change, keep in files, and show.
 
 Owns where it comes from and goes to, its growth and its selection; questions are ``reading.py``'s, changes
-``changing.py``'s. It must not know what windows draw. The tree is the session: whoever else looks at it sees the
-same nodes.
+``changing.py``'s, measures ``measuring.py``'s. It must not know what windows draw. The tree is the session: whoever
+else looks at it sees the same nodes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..errors import InvalidRequest
 from ..log import events as ev
 from ..log.session import Session
 from ..wire import Fields, request_fields
-from .changing import Changing
 from .growing import Growth, alternative, continuation
+from .measuring import Measuring
 from .selection import Selection, ids_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Any] = {"logprobs": 5}
 """Sampling of a loom that nobody told otherwise: without log-probabilities there would be no tokens."""
 
 
-class Loom(Changing):
+class Loom(Measuring):
     """A tree of texts.
 
     ``source`` is a prompt, a session, a completion or one of its choices; ``None`` begins with nothing. ``client``
@@ -110,7 +110,8 @@ class Loom(Changing):
         """A loom from a file of another program, or a copy of our own; ``notes`` says what was dropped or repaired.
 
         ``form``: ``socketteer``, ``obsidian``, ``basemode``, ``mikupad``, ``service``, ``jsonl``; told from the file
-        unless given. Options: ``responses`` (socketteer: a parsed backup), ``note`` and ``unescape`` (obsidian).
+        unless given. Options: ``responses`` (socketteer: a parsed backup), ``note`` and ``unescape`` (obsidian),
+        ``tree`` (basemode's database: an id or a name). A database of basemode-loom is only read.
         """
         from .file import read  # noqa: PLC0415  # only when a file is used
         from .formats import choosing  # noqa: PLC0415
@@ -121,7 +122,7 @@ class Loom(Changing):
             raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
         if data.startswith(b'{"format": "acs-session"'):
             return cls(read(path), client=client)
-        session, notes = choosing.read(data, form=form, **options)
+        session, notes = choosing.read(data, form=form, path=Path(path), **options)
         loom = cls(session, client=client)
         loom.notes = notes
         return loom
@@ -226,20 +227,20 @@ class Loom(Changing):
         return {**sampling}
 
     def _driven(self, growth: Growth) -> list[str]:
-        client: Any = self._client("drive")
+        client: Any = self._client_of("drive")
         exchange = growth.exchange(client)
         for _ in client.drive(exchange, growth.sink(self.session)):
             pass
         return growth.result(exchange)
 
     async def _driven_async(self, growth: Growth) -> list[str]:
-        client: Any = self._client("drive")
+        client: Any = self._client_of("drive")
         exchange = growth.exchange(client)
         async for _ in client.drive(exchange, growth.sink(self.session)):
             pass
         return growth.result(exchange)
 
-    def _client(self, name: str) -> Any:
+    def _client_of(self, name: str) -> Any:
         if self.client is None or not hasattr(self.client, name):
             raise InvalidRequest(
                 "This loom has no client to grow with: give one, Loom(..., client=Client())."

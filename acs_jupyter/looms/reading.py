@@ -74,9 +74,10 @@ class Reading:
         return path_logprob(self.session, node)
 
     def marks(self, node: str) -> dict[str, Any]:
-        """Tags, note, bookmark, rating, unread, folded, visited, sampling: those that are set."""
+        """Tags, note, bookmark, rating, unread, folded, visited, sampling, scores: those that are set."""
         self.node(node)
-        return dict(self.session.arrangement.marks.get(node, {}))
+        marks = self.session.arrangement.marks.get(node, {})
+        return {name: value for name, value in marks.items() if name != "map"}  # that is multiverse()
 
     def last_child(self, node: str) -> str | None:
         """The child that was looked at last, else the first; ``None`` for a leaf."""

@@ -162,6 +162,10 @@ loom.show(keys={"delete": "d"}) changes keys. Keys count only while the focus is
     loom.keep("story.loom")            every change is appended; Loom.open goes on; Loom.load reads other files
     loom.select(loom.where("logprob < -5")); loom.selected      lit nodes, both ways
     loom.frame(), loom.tokens_frame(), loom.logprob(node)       as data
+    loom.trie(node).to_frame()         where its samples part: counts, intervals, what the model said (key T)
+    loom.diff(a, b).to_frame()         two nodes token by token (key D)
+    loom.multiverse(node, budget=2000) what may follow, as areas of probability (key M); .to_frame(); again: goes on
+    loom.expand(node, scorer, budget=5000, width=3)             grows where your function is highest; again: goes on
     loom.grow(node, 4), loom.edit(node, text), loom.undo()      the same from Python"""
 
 

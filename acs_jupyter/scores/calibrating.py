@@ -22,7 +22,7 @@ from ..errors import InvalidRequest
 if TYPE_CHECKING:
     import pandas as pd
 
-_Z = 1.959964
+Z = 1.959964
 """Standard deviations of a two-sided interval of 95 %."""
 _CHANGING = {
     "temperature": 1, "top_p": 1, "top_k": -1, "min_p": 0, "presence_penalty": 0, "frequency_penalty": 0,
@@ -51,12 +51,12 @@ class Bin:
     @property
     def least(self) -> float:
         """The lower end of Wilson's interval."""
-        return _wilson(self.sampled, self.trials)[0]
+        return wilson(self.sampled, self.trials)[0]
 
     @property
     def most(self) -> float:
         """The upper end of Wilson's interval."""
-        return _wilson(self.sampled, self.trials)[1]
+        return wilson(self.sampled, self.trials)[1]
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,13 @@ def _asked(one: Completion) -> int:
     return asked if isinstance(asked, int) else 0
 
 
-def _wilson(hits: int, trials: int) -> tuple[float, float]:
-    share, square = hits / trials, _Z * _Z / trials
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """Wilson's score interval of 95 % for a share of ``hits`` in ``trials`` (at least 1).
+
+    E. B. Wilson, Probable inference, the law of succession, and statistical inference, J. Am. Stat. Assoc. 22 (1927).
+    """
+    share, square = hits / trials, Z * Z / trials
     middle = share + square / 2
-    reach = _Z * math.sqrt(share * (1 - share) / trials + square / (4 * trials))
-    return max(0.0, (middle - reach) / (1 + square)), min(1.0, (middle + reach) / (1 + square))
+    reach = Z * math.sqrt(share * (1 - share) / trials + square / (4 * trials))
+    low, high = (middle - reach) / (1 + square), (middle + reach) / (1 + square)
+    return max(0.0, min(share, low)), min(1.0, max(share, high))  # at 0 and 1 rounding could pass the share

@@ -55,7 +55,7 @@ def score(text: Any, *, client: Client | None = None, **options: Any) -> Score |
 async def score_async(text: Any, *, client: AsyncClient, **options: Any) -> Any:
     """The asynchronous twin of :func:`score`; batches are sent side by side."""
     texts, many = _listed(text, options)
-    scores = await _run_async(score_steps(texts, **with_limit(options, client)), client) if texts else []
+    scores = await run_steps_async(score_steps(texts, **with_limit(options, client)), client) if texts else []
     return scores if many else scores[0]
 
 
@@ -213,7 +213,8 @@ def _side_by_side(one: Callable[[Fields], Result], asked: list[Fields]) -> Itera
         threads.shutdown(cancel_futures=True)
 
 
-async def _run_async(steps: Steps[T], client: AsyncClient) -> T:
+async def run_steps_async(steps: Steps[T], client: AsyncClient) -> T:
+    """The asynchronous twin of :func:`run_steps`; requests that are asked for together are sent side by side."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(fields: dict[str, Any]) -> Result:

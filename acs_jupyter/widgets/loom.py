@@ -4,7 +4,8 @@ Owns the traits and messages of the window; what it draws is in ``js/src/widgets
 who sends: what an intent leads to is the caller's.
 
 Beside the log it says ``{"loom": {...}}`` with some of ``look`` (a node to go to), ``said`` (one line about what was
-done) and ``found`` (``{"text", "predicate", "nodes", "refused"}``, the answer to a Search). The state travels as an
+done), ``found`` (``{"text", "predicate", "nodes", "refused"}``, the answer to a Search) and ``measured`` (``{"what",
+"node", "line"}`` and ``rows`` or ``cells`` of ``measures.py``, the answer to a Measure). The state travels as an
 outline (``outline.py``); what it leaves out follows as ``{"contents": packed}``: when a page asks for it (``Read``),
 when an event needs it, and by and by. The script travels as a message too: a loom's window is of no use without its
 kernel, and then its static copy is what a notebook shows, so nothing but the traits below stands in a file.
@@ -67,7 +68,7 @@ class LoomWindow(Window, carried=True):
         self._unasked.start()
 
     def say(self, **words: Any) -> None:
-        """Tell the browser something beside the log: ``look``, ``said`` or ``found``."""
+        """Tell the browser something beside the log: ``look``, ``said``, ``found`` or ``measured``."""
         self._post({"loom": words})
 
     @property

@@ -2,6 +2,9 @@
  * What a window on a loom asks for: the mirror of the intents that `acs_jupyter/log/intents.py` calls Tending.
  */
 import type { Fields } from "./host";
+import type { Measured } from "./parts/measure/told";
+
+type What = Measured["what"];
 
 export type Tending =
   | { type: "Grow"; node: string; n: number; fields?: Fields }
@@ -21,6 +24,8 @@ export type Tending =
   | { type: "Search"; text: string; predicate: boolean }
   | { type: "Light"; nodes: string[] }
   | { type: "Store"; path: string }
+  | { type: "Measure"; what: What; node: string; other?: string; tokens?: number; depth?: number; stop?: boolean }
+  | { type: "Follow"; node: string; cell: number }
   /** Stop one choice of a run; the others go on. */
   | { type: "Cancel"; run: string; node: string };
 
@@ -30,5 +35,6 @@ export interface LoomWord {
   look?: string;
   /** What was done, in a line. */
   said?: string;
+  measured?: Measured;
   found?: { text: string; predicate: boolean; nodes: string[]; refused?: string };
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Top } from "../src/events";
 import { fate, NEUTRAL, outlook, reshape, settingsOf, type Settings } from "../src/parts/whatif";
@@ -105,4 +106,18 @@ describe("the sampled token", () => {
 it("starts from the settings of the request", () => {
   expect(settingsOf({ temperature: 0.7, top_k: -1, top_p: null, min_p: "0.1" })).toEqual({ temperature: 0.7, top_k: 0, top_p: 1, min_p: 0 });
   expect(settingsOf({})).toEqual(NEUTRAL);
+});
+
+interface Case {
+  logprobs: number[];
+  settings: Settings;
+  left: number[];
+}
+
+it("leaves what Python's twin leaves", () => {
+  const cases = JSON.parse(readFileSync(new URL("../../tests/data/whatif.json", import.meta.url), "utf8")) as Case[];
+  expect(cases.length).toBeGreaterThan(20);
+  for (const { logprobs, settings, left } of cases) {
+    reshape(logprobs, settings).forEach((one, i) => expect(one.probability).toBeCloseTo(left[i] ?? NaN, 12));
+  }
 });

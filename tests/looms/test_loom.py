@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from acs_jupyter import AsyncClient, Client, Loom, Session
 from acs_jupyter.errors import AcsError, InvalidRequest
@@ -300,3 +302,37 @@ def test_what_a_loom_can_begin_with() -> None:
     assert loom.text(root) == "late"
     with pytest.raises(InvalidRequest, match="not with int"):
         Loom(3)  # type: ignore[arg-type]
+
+
+@given(
+    st.lists(st.lists(st.one_of(st.none(), st.floats(-30, 0)), max_size=4), min_size=1, max_size=6), st.data()
+)
+def test_a_path_s_logprob_is_the_direct_sum(nodes: list[list[float | None]], data: st.DataObject) -> None:
+    loom = Loom("The prompt")
+    (above,) = loom.roots
+    session, flat = loom.session, []
+    session.apply([ev.RunOpened("r", {"prompt": "The prompt"})])
+    for i, logprobs in enumerate(nodes):
+        tokens = tuple(f" {i}.{k}" for k in range(len(logprobs)))
+        session.apply([ev.NodeOpened(f"r.{i}", "r", above, i)])
+        session.apply(
+            [ev.TokensArrived(f"r.{i}", "".join(tokens), tokens, tuple(logprobs), (None,) * len(tokens))]
+        )
+        above = f"r.{i}"
+        flat += logprobs
+    session.apply([ev.RunClosed("r", "done")])
+    measured = loom.logprob(above)
+    known = [value for value in flat if value is not None]
+    begins = next((i for i, value in enumerate(flat) if value is not None), len(flat))
+    assert measured.tokens == len(known)
+    assert measured.total == (pytest.approx(sum(known)) if known else None)
+    assert measured.per_token == (pytest.approx(sum(known) / len(known)) if known else None)
+    if len(flat) > 1 and known:
+        # Splitting changes no sum, and each piece of text without a logprob behind the first known one is told.
+        node = data.draw(
+            st.sampled_from([n for n in loom.nodes[1:] if len(loom.node(n).tokens) > 1] or [above])
+        )
+        if len(loom.node(node).tokens) > 1:
+            loom.split(node, token=1)
+        assert loom.logprob(loom.nodes[-1]).total == pytest.approx(sum(known))
+    assert measured.unknown <= len(flat) - begins + sum(1 for v in flat[:begins] if v is None)

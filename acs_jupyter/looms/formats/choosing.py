@@ -5,6 +5,7 @@ Owns the names of the formats. It must not know looms: a session goes in and out
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidRequest
@@ -24,10 +25,35 @@ _PATH: dict[str, Any] = {"mikupad": mikupad.write, "text": plain.path_text}
 FORMATS = ("ours", *_WHOLE, *_PATH)
 
 
-def read(data: bytes, *, form: str | None = None, **options: Any) -> tuple[Session, list[str]]:
-    """The session in a file of another program, and what is to be said of it. Raises ``InvalidRequest``."""
-    draft = _read(data, form, options)
+SQLITE = b"SQLite format 3\x00"
+
+
+def read(
+    data: bytes, *, form: str | None = None, path: Path | None = None, **options: Any
+) -> tuple[Session, list[str]]:
+    """The session in a file of another program, and what is to be said of it. Raises ``InvalidRequest``.
+
+    ``path``: where the data are from; only a database needs it.
+    """
+    database = data.startswith(SQLITE) and form in (None, "basemode") and path is not None
+    draft = _database(path, options) if database else _read(data, form, options)
     return session_of(draft), draft.notes
+
+
+def _database(path: Any, options: dict[str, Any]) -> Draft:
+    from . import basemode_db  # noqa: PLC0415  # sqlite3 loads with the first such file
+
+    return _with(basemode_db.read, "A basemode database", path, options)
+
+
+def _with(reader: Any, name: str, value: Any, options: dict[str, Any]) -> Draft:
+    try:
+        draft: Draft = reader(value, **options)
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        raise InvalidRequest(f"{name} has no such option: {', '.join(options)}; leave it out.") from None
+    return draft
 
 
 def _read(data: bytes, form: str | None, options: dict[str, Any]) -> Draft:
@@ -38,15 +64,7 @@ def _read(data: bytes, form: str | None, options: dict[str, Any]) -> Draft:
     value = parsed(data)
     for name, module in READ.items():
         if form == name or (form is None and module.fits(value)):
-            try:
-                draft: Draft = module.read(value, **options)
-            except TypeError as error:
-                if "unexpected keyword" not in str(error):
-                    raise
-                raise InvalidRequest(
-                    f"{name} has no such option: {', '.join(options)}; leave it out."
-                ) from None
-            return draft
+            return _with(module.read, name, value, options)
     raise InvalidRequest(f"The file is no loom that can be told; name its format: {', '.join(READ)}, jsonl.")
 
 

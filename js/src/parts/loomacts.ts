@@ -39,6 +39,8 @@ export interface Tended {
   openGrow(node: string, sampling: Record<string, unknown>): void;
   openSearch(): void;
   openSheet(): void;
+  /** Measure a node; `other`: what it is compared with. */
+  measure(what: "trie" | "diff" | "map", node: string, other: string | null): void;
   /** Whether a text that leads to the node, or its own, has not come. */
   lacks(id: string): boolean;
   readonly graph: Graph;
@@ -58,7 +60,7 @@ export interface Graph {
 /** Commands that change nothing, for a loom that was opened to look at. */
 const LOOKING = new Set([
   "up", "down", "parent", "child", "before", "after", "first", "last", "page up", "page down", "text", "unread", "fold",
-  "light", "search", "next found", "previous found", "copy", "help", "graph", "graph up", "graph down", "zoom in", "zoom out", "zoom fit",
+  "light", "search", "next found", "previous found", "copy", "help", "trie", "diff", "map", "graph", "graph up", "graph down", "zoom in", "zoom out", "zoom fit",
 ]);
 
 /** Commands that read the whole text of the current node or of what stands above it. */
@@ -144,6 +146,9 @@ const anywhere: Record<string, (at: Tended) => void> = {
 type Here = (at: Tended, node: NodeState) => void;
 
 const here: Record<string, Here> = {
+  trie: (at, node) => at.measure("trie", node.id, null),
+  diff: (at, node) => at.measure("diff", ...compared(at, node.id)),
+  map: (at, node) => at.measure("map", node.id, null),
   text: (at) => at.enter(false) || at.say("This node has no tokens."),
   grow: (at, node) => at.openGrow(node.id, samplingOf(at.state, node.id)),
   stop: (at, node) => stopHere(at, node),
@@ -190,6 +195,13 @@ const here: Record<string, Here> = {
     });
   },
 };
+
+/** Two lit nodes, or the current one and the one that is lit, else its neighbour. */
+function compared(at: Tended, node: string): [string, string | null] {
+  const [first, second, more] = at.lit;
+  if (first !== undefined && second !== undefined && more === undefined) return [first, second];
+  return [node, at.lit.find((id) => id !== node) ?? null];
+}
 
 /** What comes is stopped alone; at what is there, all that comes below it. */
 function stopHere(at: Tended, node: NodeState): void {

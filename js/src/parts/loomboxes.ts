@@ -9,6 +9,7 @@ import type { Field } from "./fields";
 import { Ask } from "./loomask";
 import { GrowForm } from "./loomgrow";
 import type { Keys } from "./loomkeys";
+import { MeasurePanel } from "./measure/panel";
 import { SearchBar } from "./loomsearch";
 import { Sheet } from "./loomsheet";
 
@@ -17,6 +18,7 @@ export class Boxes {
   readonly form: GrowForm;
   readonly search: SearchBar;
   readonly sheet: Sheet;
+  readonly measure: MeasurePanel;
   readonly #live = make("div", "acs-hidden");
 
   /** `act` does a command, `back` gives the focus to the tree. */
@@ -26,11 +28,12 @@ export class Boxes {
     this.form = new GrowForm(host.option<Field[]>("form") ?? [], host.option("usual") ?? {}, grow, back);
     this.search = new SearchBar((text, predicate) => wish({ type: "Search", text, predicate }), (by) => act(by > 0 ? "next found" : "previous found"), back);
     this.sheet = new Sheet(keys, back);
+    this.measure = new MeasurePanel(wish, back);
     this.#live.setAttribute("role", "status");
   }
 
   get between(): HTMLElement[] {
-    return [this.ask.element, this.form.element];
+    return [this.ask.element, this.form.element, this.measure.element];
   }
 
   get over(): HTMLElement[] {

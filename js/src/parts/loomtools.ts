@@ -7,7 +7,7 @@ import { COMMANDS, keyWords, type Keys } from "./loomkeys";
 const SHOWN: readonly (readonly [string, string])[] = [
   ["grow 1", "Grow"], ["grow 3", "Grow 3"], ["grow", "Grow with…"], ["edit", "Edit"], ["write", "Write"], ["split", "Split"], ["merge", "Merge"],
   ["delete", "Delete"], ["undo", "Undo"], ["redo", "Redo"], ["hoist", "Hoist"], ["unhoist", "Unhoist"], ["bookmark", "★"], ["tag", "Tags"],
-  ["note", "Note"], ["search", "Search"], ["graph", "Graph"], ["stop all", "Stop all"], ["store", "Keep"], ["help", "?"],
+  ["note", "Note"], ["search", "Search"], ["graph", "Graph"], ["trie", "Trie"], ["diff", "Diff"], ["map", "Map"], ["stop all", "Stop all"], ["store", "Keep"], ["help", "?"],
 ];
 
 /** Shown when asked for: what a hand on the mouse needs more seldom. */

@@ -27,13 +27,14 @@ import { inspection, type TokenDesk } from "./loomtokens";
 import { toolbar } from "./loomtools";
 import { TreeView } from "./loomtree";
 import { Wishes } from "./loomwishes";
+import type { What } from "./measure/panel";
 import { Tooltip } from "./tooltip";
 
 /** A node that the cursor rests on for so long has been read. */
 const READ_AFTER_MS = 300;
 
 /** What leads to no other place. */
-const QUIET = new Set(["Visit", "Fold", "Light", "Mark", "Search", "Grow", "Cancel"]);
+const QUIET = new Set(["Visit", "Fold", "Light", "Mark", "Search", "Grow", "Cancel", "Measure"]);
 
 export class LoomView implements Tended, TokenDesk {
   readonly element = make("section", "acs acs-live acs-loom");
@@ -248,6 +249,10 @@ export class LoomView implements Tended, TokenDesk {
     this.#boxes.search.open();
   }
 
+  measure(what: What, node: string, other: string | null): void {
+    this.#boxes.measure.open(what, node, other, this.frozen);
+  }
+
   openSheet(): void {
     this.#boxes.sheet.open();
   }
@@ -286,13 +291,14 @@ export class LoomView implements Tended, TokenDesk {
     this.#tree.focus();
   }
 
-  #heard({ look, said, found }: LoomWord): void {
+  #heard({ look, said, found, measured }: LoomWord): void {
     if (said !== undefined) this.say(said);
     if (found !== undefined && this.#boxes.search.answer(found)) {
       this.#found = new Set(found.nodes);
       this.#tree.draw();
       this.#pictures.update();
     }
+    if (measured !== undefined) this.#boxes.measure.answer(measured);
     if (look !== undefined) this.#look = look;
     this.update(false);
   }

@@ -1,0 +1,140 @@
+"""What is measured of a loom, in JupyterLab: the trie, the diff and the map, by keyboard, in both themes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.labkit import Notebook, shoot
+from tests.browser.test_cell import setup
+from tests.browser.test_loom import AXE, CELLS, Desk, violations
+from tests.support.servers import Running
+
+Open = Callable[..., Notebook]
+THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)"
+PROMPT = "The capital of France is"
+STATIC = (
+    "loom.trie(loom.roots[0])",
+    "loom.diff(*loom.children(loom.roots[0])[:2])",
+    "loom.multiverse(loom.roots[0])",
+)
+
+
+def in_theme(page: Page, name: str) -> None:
+    page.evaluate(THEME, name)
+    light = "false" if "Dark" in name else "true"
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
+    page.wait_for_timeout(500)  # its style sheet comes
+
+
+def both_themes(page: Page, name: str, found: list[Any]) -> None:
+    """A picture in each theme, and what axe finds there."""
+    for theme in ("Dark", "Light"):
+        in_theme(page, f"JupyterLab {theme}")
+        shoot(page, f"loom-{name}-{theme.lower()}")
+        found += [(name, theme, *each) for each in violations(page)]
+
+
+def samples_part(desk: Desk, found: list[Any]) -> None:
+    desk.rows.first.focus()
+    desk.keys("8")
+    desk.settled(9)
+    desk.keys("T")
+    panel = desk.loom.locator(".acs-loom-measure")
+    expect(panel.get_by_role("status")).to_contain_text("8 samples")
+    counts = panel.locator("td:nth-child(2)").all_inner_texts()
+    ways = [re.match(r"(\d+) of (\d+)", text) for text in counts]
+    assert all(ways)
+    both_themes(desk.page, "trie", found)
+    way = panel.locator(".acs-m-token button").first
+    way.focus()
+    desk.keys("Enter")
+    expect(desk.loom.locator(".acs-loom-lit").first).to_be_visible()
+    desk.keys("Escape")
+    expect(panel).to_be_hidden()
+    expect(desk.current).to_be_focused()
+    desk.nb.run(4)  # other nodes are lit, by code
+    desk.nb.run(5)
+    expect(desk.loom.locator(".acs-loom-lit")).to_have_count(0)
+
+
+def two_differ(desk: Desk, found: list[Any]) -> None:
+    desk.rows.first.focus()
+    desk.keys("ArrowDown", "D")
+    panel = desk.loom.locator(".acs-loom-measure")
+    expect(panel.get_by_role("status")).to_contain_text(re.compile("part after|one and the same"))
+    ids = [row.get_attribute("data-node") for row in desk.rows.all()]
+    expect(panel.locator("thead th")).to_have_text(["tokens", f"node {ids[1]}", f"node {ids[2]}"])
+    own = {node[0]: node[2] for node in desk.told(2)}
+    text = panel.locator("tbody tr > td:nth-child(2) .acs-m-t").all_inner_texts()
+    assert "".join(text).replace("·", " ").replace("↵", "\n") == own[str(ids[1])]
+    both_themes(desk.page, "diff", found)
+    panel.get_by_role("button", name="Close").click()
+
+
+def what_may_follow(desk: Desk, found: list[Any]) -> None:
+    desk.rows.first.focus()
+    desk.keys("M")
+    panel = desk.loom.locator(".acs-loom-measure")
+    tokens = panel.get_by_label("Tokens at most")
+    expect(tokens).to_be_focused()
+    tokens.fill("0")
+    desk.keys("Enter")
+    expect(panel.get_by_role("alert")).to_contain_text("at least 1")
+    tokens.fill("900")
+    desk.keys("Enter")
+    cells = panel.get_by_role("treeitem")
+    expect(cells.first).to_contain_text("Paris", timeout=60_000)
+    expect(panel.get_by_role("button", name="Go on")).to_be_enabled(timeout=120_000)
+    expect(panel.get_by_role("status")).to_contain_text("not told further")
+    assert cells.count() > 3
+    expect(panel.locator(".acs-m-rest").first).to_be_attached()
+    heights = panel.locator(".acs-m-cell").evaluate_all("all => all.map(e => [e.style.left, e.offsetHeight])")
+    assert sum(high for left, high in heights if left == "0px") <= 340
+    both_themes(desk.page, "map", found)
+    cells.first.focus()
+    desk.keys("ArrowRight")
+    expect(panel.locator("[role=treeitem]:focus")).to_have_attribute("aria-level", "2")
+    desk.keys("ArrowLeft", "Enter")
+    expect(panel.locator(".acs-m-here")).to_contain_text("Zoomed to")
+    shoot(desk.page, "loom-map-zoomed")
+    desk.keys("Backspace")
+    expect(panel.locator(".acs-m-here")).not_to_contain_text("Zoomed to")
+    before = desk.rows.count()
+    panel.get_by_role("button", name="Branch here").click()
+    desk.settled(before + 1)
+    assert "Paris" in str(desk.current.get_attribute("aria-label"))
+
+
+def test_the_measures(notebook: Open, page: Page, smollm_server: Running) -> None:
+    nb = notebook(
+        setup(smollm_server),
+        f"from acs_jupyter import Loom\nloom = Loom({PROMPT!r}, max_tokens=12, seed=3)\nloom",
+        CELLS[1],
+        "print(json.dumps([loom.selected, loom.hoisted, str(loom.file)]))",
+        "loom.select(loom.frame().query('depth == 1'))",
+        "loom.select()",
+        *STATIC,
+    )
+    nb.run(0)
+    nb.run(1)
+    page.evaluate(AXE.read_text())
+    desk = Desk(nb, page)
+    desk.settled(1)
+    found: list[Any] = []
+    samples_part(desk, found)
+    two_differ(desk, found)
+    what_may_follow(desk, found)
+    for index in (6, 7, 8):
+        nb.run(index)
+    for theme in ("Dark", "Light"):
+        in_theme(page, f"JupyterLab {theme}")
+        for index, name in ((6, "trie"), (7, "diff"), (8, "map")):
+            shown = nb.output(index).locator(".acs-measure")
+            shown.scroll_into_view_if_needed()
+            expect(shown).to_be_visible()
+            shoot(page, f"measure-static-{name}-{theme.lower()}")
+    assert found == []
