@@ -59,15 +59,16 @@ class Left:
             data = self._form.look(data)
         if self._form.frames is None:
             return False
-        for frame in self._form.frames.feed(data):
-            if frame == sse.DONE:
-                self._reader.conclude()
-                return True
-            if isinstance(frame, bytes):
+        frames = self._form.frames.feed(data)
+        for frame in frames:
+            if isinstance(frame, bytes) and frame != sse.DONE:
                 with contextlib.suppress(ValueError, IndexError, RecursionError):
                     self._reader.read(lenient.decode_answer(frame), [])
         self._pace.note(self._clock(), self._reader.made)
-        return False
+        if sse.DONE not in frames:
+            return False
+        self._reader.conclude()
+        return True
 
     def over(self) -> list[AnyEvent]:
         """Nothing more can be heard: what the run has cost, if that is known better than before."""

@@ -22,6 +22,15 @@ SLOW = f"{SCRIPT}tokens=4000 rate=60 alternatives=2\nOnce"
 MADE = f"from acs_jupyter import Loom\nloom = Loom({SLOW!r}, max_tokens=4000)\nloom"
 
 
+def save_when_copied(nb: Notebook, index: int, text: str) -> None:
+    """Save when the copy below a window holds a text: it is written a moment after a change, and a change is unsaved."""
+    nb.page.wait_for_function(
+        f"([index, text]) => JSON.stringify({PANEL}.content.widgets[index].model.outputs.toJSON()).includes(text)",
+        arg=[index, text],
+    )
+    nb.save()
+
+
 def test_a_busy_kernel_shows_its_loom(notebook: Open, page: Page, root: Path) -> None:
     """The page cannot ask for the window's script while the next cell runs; it comes by itself, and so do events."""
     go = root / "go-on"
@@ -83,7 +92,7 @@ def test_a_second_kernel_is_told_and_may_look(notebook: Open, page: Page, root: 
     nb.run(1)
     first = Desk(nb, page, 0)
     first.settled(2)
-    nb.save()
+    save_when_copied(nb, 0, " one</pre>")
     write_notebook(
         root / "second.ipynb",
         [
@@ -139,7 +148,11 @@ def test_two_windows_on_one_loom(notebook: Open, page: Page, scripted_server: Ru
     one.settled(4)
     nb.run(3)
     assert json.loads(nb.printed(3))[1] == 4
-    nb.save()
+    one.rows.first.focus()
+    one.keys("n")
+    one.write("the last change", "Control+Enter")
+    for index in (1, 2):
+        save_when_copied(nb, index, "the last change")
     nb.open(reset=False)
     for desk in (one, two):
         desk.settled(4)

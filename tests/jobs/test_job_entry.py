@@ -122,13 +122,13 @@ LINES = [
     ),
     (
         job_entry.ended(queued(), outcome(errors.JobCancelled("It was.")), NOW),
-        "job j1: cancelled, 409 job_cancelled: It was. Another tag (or idempotency key) runs it after all. "
+        "job j1: cancelled, 409 job_cancelled: It was. To run it after all, give another tag (or idempotency key). "
         "[request r1]",
     ),
     (
         job_entry.ended(queued(), outcome(errors.JobExpired("Gone.")), NOW),
-        "job j1: expired, 410 job_expired: Gone. Results are kept 24 hours; another tag (or idempotency key) runs it "
-        "again, as new paid work. [request r1]",
+        "job j1: expired, 410 job_expired: Gone. Results are kept 24 hours; to run it again, "
+        "as new paid work, give another tag (or idempotency key). [request r1]",
     ),
     (
         job_entry.ended(queued(), outcome(errors.BudgetExceeded("Used up.")), NOW),

@@ -226,7 +226,7 @@ def test_content_that_is_gone_and_a_job_that_is_forgotten(watching: Callable[...
         server.now += DAY + 60
         expired = watching(server.base).submit(request())
         assert expired.id == first.id
-        with pytest.raises(errors.JobExpired, match=r"another tag .* as new paid work"):
+        with pytest.raises(errors.JobExpired, match=r"as new paid work, give another tag"):
             expired.wait(20)
         assert expired.instead_of is None
         server.now += 7 * DAY
@@ -350,7 +350,7 @@ def test_outcomes_in_a_cell_are_one_line(shell: Shell, jobs: JobServer) -> None:
         shell["slow"].wait(20)
     ran = shell.run("%%acs --job --idempotency-key k --max-tokens 99\n#scripted rate=1\nx")
     assert "job_cancelled: " in ran.out
-    assert "Another tag (or idempotency key) runs it after all." in ran.out
+    assert "To run it after all, give another tag (or idempotency key)." in ran.out
 
 
 def test_the_first_cell_of_a_kernel_says_what_was_left(shell: Shell, jobs: JobServer) -> None:  # noqa: F811

@@ -15,8 +15,8 @@ from acs_jupyter.local.desk import Desk, Limits
 from acs_jupyter.local.store import Store
 from acs_jupyter.local.upstream import Patience
 from tests.support.desks import OWN, Counter, counter, until
-from tests.support.gateway import KEY, fronting
-from tests.support.player import END, HANG, Player, Step, chunk, frames, head
+from tests.support.gateway import KEY, MODELS, fronting
+from tests.support.player import END, HANG, Player, Step, frames, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ class Line:
 @contextmanager
 def front(*answer: Step, patience: Patience | None = None, **more: Any) -> Iterator[tuple[Desk, str]]:
     desk = Desk(Store(), KEY, limits=Limits(starts=0))
-    with Player([list(answer)]) as upstream:
+    with Player([list(answer)], {"/models": MODELS}) as upstream:
         options = {"patience": patience} if patience else {}
         with fronting(f"m={upstream.base}", desk=desk, **options, **more) as running:
             yield desk, running.base
@@ -165,6 +165,8 @@ def test_one_that_does_not_read_is_cut(desk: Counter, monkeypatch: pytest.Monkey
     assert 0 < completion < 32_000
     other = Line(desk.base, OWN, {"prompt": "x", "max_tokens": 1})
     assert b"200 OK" in other.until(b"usage")
+    line.socket.close()
+    other.socket.close()
 
 
 def test_nothing_lingers_on_a_connection_that_was_answered(desk: Counter) -> None:
@@ -178,7 +180,7 @@ def test_nothing_lingers_on_a_connection_that_was_answered(desk: Counter) -> Non
 
 def test_a_stream_from_an_upstream_is_billed_as_reported() -> None:
     asked = {"prompt": [1, 2], "max_tokens": 50, "stream": True, "stream_options": METER}
-    with front(head(), *map(chunk, frames([" a", " b", " c"], finish=None)), HANG) as (desk, base):
+    with front(*stream(*frames([" a", " b", " c"], finish=None), HANG)) as (desk, base):
         line = Line(base, KEY, asked)
         line.until(b"data: {", 3)
         line.leave()

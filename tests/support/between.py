@@ -26,6 +26,7 @@ class Deaf:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)  # or the thread that accepts would go on
         self._socket.close()
         for each in self._open:
             with contextlib.suppress(OSError):
@@ -35,7 +36,11 @@ class Deaf:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self._socket.accept()
-                far = socket.create_connection(self._behind)
+                try:
+                    far = socket.create_connection(self._behind)
+                except OSError:
+                    near.close()
+                    raise
                 self._open += [near, far]
                 threading.Thread(target=self._inward, args=(near, far), daemon=True).start()
                 threading.Thread(target=self._outward, args=(near, far), daemon=True).start()

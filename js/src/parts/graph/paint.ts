@@ -33,6 +33,8 @@ const LEAST = 1.5;
 /** Pixels of a slot from which on there are words. */
 const READABLE = 13;
 const GAP = 32;
+/** Below so many pixels a slot there are no borders and no curves. */
+const SMALL = 4;
 
 /** The box of a place, in pixels. */
 export function boxOf(camera: Camera, { depth, y }: Pick<Place, "depth" | "y">): [left: number, top: number, width: number, height: number] {
@@ -83,7 +85,7 @@ export function paint(brush: CanvasRenderingContext2D, scene: Scene): number {
   for (const place of whole) {
     const here = places.all[place];
     if (here === undefined) continue;
-    brush.fillStyle = tint(ink, scene.faceOf(here.id).level);
+    brush.fillStyle = small(ink, scene.faceOf(here.id).level);
     brush.fillRect(camera.left(here.depth), camera.top(here.top), (here.deepest - here.depth + 1) * camera.column - 4, Math.max(1, (here.bottom - here.top) * camera.slot));
   }
   brush.font = `11px ${ink.font}`;
@@ -93,6 +95,11 @@ export function paint(brush: CanvasRenderingContext2D, scene: Scene): number {
     if (here !== undefined) drawNode(brush, scene, here);
   }
   return single.length + whole.length;
+}
+
+/** The tint of what is too small for a border: it must be seen all the same. */
+function small(ink: Ink, level: number | null): string {
+  return level === null ? ink.line : tint(ink, Math.max(3, level));
 }
 
 function drawEdges(brush: CanvasRenderingContext2D, { places, camera, ink, path }: Scene, single: readonly number[]): void {
@@ -109,7 +116,7 @@ function drawEdges(brush: CanvasRenderingContext2D, { places, camera, ink, path 
       const [from, to] = [left + width, camera.left(here.depth)];
       const [begin, end, middle] = [camera.top(parent.y), camera.top(here.y), (from + to) / 2];
       brush.moveTo(from, begin);
-      if (camera.slot < 4) brush.lineTo(to, end);
+      if (camera.slot < SMALL) brush.lineTo(to, end);
       else brush.bezierCurveTo(middle, begin, middle, end, to, end);
     }
     brush.stroke();
@@ -126,10 +133,10 @@ function drawNode(brush: CanvasRenderingContext2D, { camera, ink, faceOf }: Scen
   brush.roundRect(left, top, width, height, round);
   brush.fillStyle = ink.ground;
   brush.fill();
-  brush.fillStyle = tint(ink, face.level);
+  brush.fillStyle = camera.slot < SMALL ? small(ink, face.level) : tint(ink, face.level);
   brush.fill();
   const line = face.current || face.busy ? ink.focus : face.lit || face.found ? `rgb(${ink.hue})` : face.marked ? ink.text : ink.line;
-  if (camera.slot >= 4 || face.current || face.lit || face.found) {
+  if (camera.slot >= SMALL || face.current || face.lit || face.found) {
     brush.strokeStyle = line;
     brush.lineWidth = face.current || face.lit ? 2.5 : 1;
     brush.setLineDash(face.busy ? [4, 3] : []);
