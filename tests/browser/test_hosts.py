@@ -135,9 +135,9 @@ def test_view_text_needs_neither_widgets_nor_updates(
     page: Page, kernel: Kernel, text: str, updates: bool
 ) -> None:
     """``%acs set view text``: text as it comes, then the probabilities behind a fold, and the record."""
-    assert kernel.printed("%acs set view text") == "view = text\n"
+    assert kernel.printed("%acs set view text") == 'view = "text"\n'
     messages = kernel.run(PARIS)
-    assert kernel.printed("%acs set view live") == "view = live\n"
+    assert kernel.printed("%acs set view live") == 'view = "live"\n'
     kinds = [one["type"] for one in messages]
     assert "comm_open" not in kinds
     assert "update_display_data" not in kinds

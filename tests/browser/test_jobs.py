@@ -148,7 +148,7 @@ def _a_reloaded_page_still_cancels(nb: Notebook, page: Page) -> None:
     assert not cancel.is_visible()
     own_slow = row(nb.output(SLOW).locator(".acs-jobs"), "lighthouse")
     own_slow.locator(".acs-jobs-state", has_text="cancelled").wait_for()
-    assert "runs it after all" in own_slow.inner_text()
+    assert "run it after all" in own_slow.inner_text()
 
 
 def test_in_the_dark_and_without_a_kernel(browser: Browser, tmp_path: Path, server: Running) -> None:

@@ -157,7 +157,7 @@ def it_searches_and_marks(desk: Desk) -> None:
     desk.write("depth == 1 and finish")
     expect(count).to_have_text("3 found; Enter goes through them")
     desk.write(" ==")
-    expect(count).to_have_text(re.compile("ends where a value should stand"))
+    expect(count).to_have_text(re.compile("ends where a value is needed"))
     shoot(desk.page, "loom-search")
     desk.keys("Escape", "Home", "ArrowDown")
     desk.keys("b", "t")
