@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
 import time
 import warnings
 from collections import deque
@@ -26,6 +25,7 @@ from ..machine.patience import Busy, hurried, is_hurried, on_a_loop
 from ..machine.processes import this_process
 from ..secret import Secret
 from . import place
+from .again import submitted_before
 from .late import Late
 from .refusal import Account, beside, check, exhausted
 from .rows import (
@@ -39,14 +39,12 @@ from .rows import (
     accounts_of,
     add,
     add_entry,
-    claim_entry,
     end_entries,
     end_entry,
     exhaust_key,
     known_job,
     name_entry,
     ticket_of,
-    widen_entry,
     withdraw_entry,
     writable,
 )
@@ -139,7 +137,7 @@ class Ledger:
         self._pass_on()
         try:
             with self._late.transaction() as db:
-                known = self._known(db, origin, worst, now)
+                known = submitted_before(db, origin, worst, now)
                 if known is not None:
                     return [known]
                 told = exhausted(db, origin.key, now)
@@ -157,29 +155,6 @@ class Ledger:
             ticket.book = self
             self.open[ticket.entry] = ticket
         return tickets
-
-    def _known(self, db: sqlite3.Connection, origin: Origin, worst: Worst, now: float) -> Ticket | None:
-        """What is held, or was paid, for the same submission; a larger request is no such thing once that is paid."""
-        if origin.kind != "job" or origin.apart:
-            return None
-        known = known_job(db, origin, now)
-        if known is None or (known.settled and worst.total > known.held):
-            return None
-        if known.settled:
-            return known
-        more = tuple(each for each in dict.fromkeys(origin.scopes) if each not in known.accounts)
-        if more:  # if the first never arrived, it is paid here
-            larger = (
-                worst if worst.total > known.held else Worst(known.prompt_most, known.completion_most, False)
-            )
-            check(accounts_of(db, more), larger)
-            known = widen_entry(db, known, more)
-        if worst.total > known.held:  # the same key with more to pay: the service would call it a conflict
-            told = exhausted(db, origin.key, now)
-            if told is not None:
-                raise told
-            check(accounts_of(db, known.accounts), worst, known.held)
-        return claim_entry(db, known, worst)
 
     def hold_job(self, origin: Origin, worst: Worst, scopes: tuple[int, ...] = ()) -> Ticket:
         """The hold of a submission: the one that is there while nobody knows what became of it, else a new one.

@@ -20,6 +20,7 @@ from ..errors import BudgetRefused, LedgerFailed
 from ..exchange import Exchange
 from ..ledger.meter import KeyMeter
 from ..ledger.terms import month_of
+from ..machine.interrupts import uninterrupted
 from ..machine.patience import Busy, hurried
 from .feed import Feed, Row, run_of
 from .journal import DONE, PENDING, Journal, Noted, Unwritable
@@ -57,7 +58,7 @@ class Holds:
             self._meter.release(found[1])
         coming = [each for each in feed.coming(row, AHEAD - 1) if each.number not in self._next]
         try:
-            with hurried():
+            with uninterrupted(), hurried():
                 self._hold(exchange, row, feed, coming)
         except Busy:
             await self._client.reserve_aside(exchange)
@@ -78,6 +79,7 @@ class Holds:
 
     def _hold(self, exchange: Exchange, row: Row, feed: Feed, coming: list[Row]) -> None:
         asked = [(exchange.request, exchange.run), *((feed.request(each), run_of(each)) for each in coming)]
+        self._ledger = self._ledger or self._meter.identity
         try:
             tickets = self._meter.reserve_several(asked)
         except BudgetRefused:
@@ -93,9 +95,8 @@ class Holds:
         self._note()
 
     def _note(self) -> None:
-        """Before the first of them is sent. Without it an entry stays held when its process is killed: never too
-        little, and for its user to settle."""
-        self._ledger = self._ledger or self._meter.identity
+        """Before the first of them is sent. Killed before it is written, a process leaves holds that nobody knows to be
+        unsent: they stay until their user settles them, as what is in flight does."""
         noted = [Noted(t.entry, row.number, row.attempts) for row, t in self._flying.values()]
         noted += [Noted(t.entry, row.number, row.attempts + 1) for row, t in self._next.values()]
         try:

@@ -13,20 +13,18 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ..errors import InvalidRequest
-from ..machine.folder import mark, new_salt
 from ..machine.transactions import transaction
-from ..secret import Secret
 from .filling import compare, fill
 from .items import Item
 from .lock import FileLock
 from .plan import Plan
+from .sender import Sender, sent_elsewhere
 
 PENDING, SENT, DONE, FAILED = range(4)
 """A request's state: still to be sent, sent and not known to have ended, answered, failed for good."""
@@ -46,18 +44,6 @@ CREATE TABLE results (number INTEGER PRIMARY KEY, data BLOB);
 
 class Unwritable(Exception):  # a reason to wait, not an error of anybody's
     """The file cannot be written now: another program has it, or the disk is full."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Whom a rollout asks, as whom: the server's address, and the key as it may be written down (``known``)."""
-
-    server: str = ""
-    key: Secret | None = None
-
-    def known(self, salt: str) -> str:
-        """The key's public part and a salted hash."""
-        return mark(self.key, salt) if self.key is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +128,7 @@ class Journal:
             db = connect(path)
             try:
                 _prepare(db, plan, items, path)
-                note = _sent_elsewhere(db, path, sender) if sender is not None else ""
+                note = sent_elsewhere(db, path, sender) if sender is not None else ""
             except BaseException:
                 db.close()
                 if made:
@@ -348,32 +334,3 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         db.execute(f"PRAGMA user_version={_VERSION}")
     with contextlib.suppress(OSError):
         os.chmod(path, 0o600)  # it holds prompts and completions
-
-
-@lru_cache(maxsize=1)
-def _salt() -> str:
-    """One for the files that this process makes: a key is hashed once for all of them."""
-    return new_salt()
-
-
-def _sent_elsewhere(db: sqlite3.Connection, path: Path, sender: Sender) -> str:
-    """Remember who is asked; a line when the file was begun with another server, or another key."""
-    known = dict(db.execute("SELECT name, value FROM about WHERE name IN ('server', 'key', 'salt')"))
-    salt = known.get("salt") or _salt()
-    now = {"server": sender.server, "key": sender.known(salt), "salt": salt}
-    if now == known:
-        return ""
-    with transaction(db):
-        db.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", now.items())
-    begun = db.execute("SELECT 1 FROM requests WHERE attempts > 0 LIMIT 1").fetchone()
-    other = [
-        f"{what} {known[name].partition(':')[0] if name == 'key' else known[name]}"
-        for name, what in (("server", "at"), ("key", "with the key"))
-        if known.get(name) and known[name] != now[name]
-    ]
-    if not (begun and other):
-        return ""
-    return (
-        f"{path.name} was begun {' '.join(other)}; what is left is asked at {now['server']} with the key "
-        f"{now['key'].partition(':')[0]}. Name another file to keep them apart."
-    )

@@ -22,11 +22,12 @@ from .flow import Limits
 from .handle import Rollout, Work
 from .holds import make_good
 from .items import Item, items_of
-from .journal import Journal, Sender
+from .journal import Journal
 from .lines import batch_client
 from .plan import Plan, make_plan
 from .progress import Bar, in_notebook
 from .results import Results
+from .sender import Sender
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
