@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import Any, Unpack
@@ -143,6 +144,7 @@ class Client(Connection):
                 self.settle(exchange)
 
     def _attempt(self, exchange: Exchange, sink: Sink) -> Generator[list[AnyEvent], None, None]:
+        process = os.getpid()
         try:
             with contextlib.closing(self._open(self._call(exchange))) as response:
                 pieces = response.iter_bytes()
@@ -157,7 +159,7 @@ class Client(Connection):
                     if exchange.closed:
                         part(response, pieces)
                 except GeneratorExit:
-                    with parting(exchange, sink) as left:
+                    with parting(exchange, sink, process) as left:
                         if left is not None:
                             promised = exchange.tells_on_leave
                             leave(response, pieces, left.hear, self.origin, promised=promised)
@@ -294,6 +296,7 @@ class AsyncClient(Connection):
                 self.settle(exchange)
 
     async def _attempt(self, exchange: Exchange, sink: Sink) -> AsyncGenerator[list[AnyEvent], None]:
+        process = os.getpid()
         try:
             async with (
                 contextlib.aclosing(await self._open(self._call(exchange))) as response,
@@ -310,7 +313,7 @@ class AsyncClient(Connection):
                     if exchange.closed:
                         await part_async(pieces)
                 except (GeneratorExit, asyncio.CancelledError):
-                    with parting(exchange, sink) as left:
+                    with parting(exchange, sink, process) as left:
                         if left is not None:
                             promised = exchange.tells_on_leave
                             await leave_async(response, pieces, left.hear, self.origin, promised=promised)
@@ -344,11 +347,14 @@ class AsyncClient(Connection):
 
 
 @contextlib.contextmanager
-def parting(exchange: Exchange, sink: Sink) -> Iterator[Left | None]:
-    """A run ends as stopped at once, for whoever looks on; inside, its driver hears what a stream has cost."""
+def parting(exchange: Exchange, sink: Sink, process: int) -> Iterator[Left | None]:
+    """A run ends as stopped at once, for whoever looks on; inside, its driver hears what a stream has cost.
+
+    Only the ``process`` that sent it may ask: a forked child would close the connection under its parent.
+    """
     told(sink, exchange.stop())
     try:
-        yield exchange.left
+        yield exchange.left if os.getpid() == process else None
     finally:
         if exchange.left is not None:
             told(sink, exchange.left.over())

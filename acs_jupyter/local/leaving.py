@@ -1,7 +1,7 @@
 """A client that leaves in the middle of a stream by closing its side alone: "stop, and tell me what it costs".
 
-Owns the sign between the connection, which sees that side close, and the answer, which may be listening for it. It must
-not know engines, budgets or frames.
+Owns the sign between the connection, which sees that side close, and the answer, which may be listening for it.
+It must not know engines, budgets or frames.
 
 Only an answer that has begun listens. Before its first byte such a client is taken as gone, as other servers take it:
 nobody can tell it from one whose request was its last word.

@@ -122,7 +122,7 @@ class BatchClient(AsyncClient):
                 sink(events)
         except asyncio.CancelledError:
             whole = False
-            with parting(exchange, sink) as left:
+            with parting(exchange, sink, os.getpid()) as left:
                 if left is not None:
                     await line.leave(left.hear, self.origin, promised=exchange.tells_on_leave)
             raise
