@@ -114,7 +114,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
         ("UPDATE nodes SET text = x'ff00' WHERE id = 'b'", "text of b"),
         ("UPDATE nodes SET text = CAST(x'ff' AS TEXT) WHERE id = 'b'", "can be read"),
         ("UPDATE nodes SET text = 7.5 WHERE id = 'b'", None),
-        ("UPDATE nodes SET id = NULL WHERE id = 'b'", "no id"),
+        ("UPDATE nodes SET id = NULL WHERE id = 'b'", "needs an id"),
         ("UPDATE nodes SET parent_id = 'b' WHERE id = 'b'", None),
         ("UPDATE nodes SET parent_id = 'gone' WHERE id = 'b'", None),
         ("UPDATE nodes SET metadata_json = '" + "[" * 5000 + "', temperature = 'hot', max_tokens = 'many'", None),
