@@ -22,7 +22,7 @@ RAISED = {cls.__name__ for cls in CLASSES} | {"BadSetting", "Failed", "FetchFail
 DO = re.compile(
     r"\b(?:"
     r"add|ask|begin|check|choose|copy|correct|create|delete|drop|enable|expected|finish|free|give|inspect|install|keep|"
-    r"leave|load|lower|make|mend|move|name|needed|needs|open|pick|put|raise|read|report|reset|run|sample|say|score|"
+    r"leave|light|load|lower|make|mend|move|name|needed|needs|open|pick|put|raise|read|report|reset|run|sample|say|score|"
     r"send|set|shorten|show|slow down|split|start|stop|stream|submit|take|takes|try|undo|unset|update|use|wait|write|"
     r"may be|must be|must not|can be|did you mean|there are|instead|replaces it|puts it back|brings it back|lists|"
     r"one of|goes? with|from \d|ends in|it is kept|nothing was changed|nothing to do|once|was not touched"

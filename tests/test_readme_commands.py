@@ -30,6 +30,7 @@ ELSEWHERE = {
     "python3 -m venv": "tests/test_packaging.py installs, tests/local/test_command.py runs the demo",
     "pip install '.[local]'": "tests/test_packaging.py",
     "bash tests/run": "it runs this",
+    "python tests/make_notebooks.py": "tests/test_notebooks.py runs the notebooks",
     "python tests/make_golden.py": "tests/log/test_golden.py compares",
     "(cd js && npm run dev)": "tests/run builds the bundles",
     "curl -s": "tests/test_readme.py",

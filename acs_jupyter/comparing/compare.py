@@ -169,7 +169,7 @@ class Compare(CompareWindow):
             self._core.edit(msgspec.convert(drafts, list[LaneDraft]), lane)
         except msgspec.ValidationError:
             raise InvalidRequest(
-                "drafts must have `fields`, names to texts, and `prompt` for each lane."
+                "drafts must have `fields`, names to texts, and `prompt` for each lane: give both."
             ) from None
         self.lanes = list(map(_told, self._core.lanes))
         ran = None if lane is None else self._core.place(lane)

@@ -98,7 +98,7 @@ def with_clients(lanes: Sequence[Lane], clients: Mapping[str, Any]) -> list[Lane
     unknown = sorted(set(clients) - {lane.letter for lane in lanes})
     if unknown:
         raise InvalidRequest(
-            f"clients has {unknown[0]!r}; the lanes are {', '.join(one.letter for one in lanes)}."
+            f"clients has {unknown[0]!r}; the lanes are {', '.join(one.letter for one in lanes)}: name one of them."
         )
     return [
         replace(lane, client=clients[lane.letter], server=server_of(clients[lane.letter]))

@@ -91,7 +91,7 @@ class Search:
     def check(self) -> None:
         """Raise :class:`InvalidRequest` for what cannot be."""
         if not callable(self.scorer):
-            raise InvalidRequest("scorer must be a function of a candidate: lambda c: c.logprob.per_token")
+            raise InvalidRequest("scorer must be a function of a candidate: lambda c: c.logprob.per_token.")
         if self.how not in ("best-first", "beam"):
             raise InvalidRequest(f"how={self.how!r} must be best-first or beam.")
         for name in ("width", "depth", "keep", "budget", "requests"):
@@ -100,7 +100,7 @@ class Search:
             if not optional and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise InvalidRequest(f"{name}={value!r}: a whole number of at least 1 is needed.")
         if self.width > 16:
-            raise InvalidRequest(f"width={self.width}: one request makes at most 16.")
+            raise InvalidRequest(f"width={self.width}: one request makes at most 16; lower it.")
         if self.budget is None and self.requests is None:
             raise InvalidRequest("A search needs a bound: say budget= (tokens) or requests=.")
 
@@ -240,7 +240,8 @@ def _score(session: Session, search: Search, node: str, depth: int) -> float | N
         score = None if given is None else float(given)
     except Exception as error:  # it is the user's own
         raise InvalidRequest(
-            f"The scorer failed at node {node}: {type(error).__name__}: {error}. What was grown is kept."
+            f"The scorer failed at node {node}: {type(error).__name__}: {error}. "
+            "What was grown is kept; mend the scorer."
         ) from error
     if score is not None and not math.isfinite(score):
         raise InvalidRequest(f"The scorer gave {score} for node {node}; a finite number or None is needed.")

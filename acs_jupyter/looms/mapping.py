@@ -153,7 +153,7 @@ def _begun(here: Multiverse, text: str, plan: Plan, meter: _Room) -> Generator[l
     if not meter.has(bound + _bytes(text) + 3):
         if plan.exact:
             raise InvalidRequest(
-                f"The budget has no room for finding the ids of the text, which can cost {bound} tokens."
+                f"The budget has no room for finding the ids of the text, which can cost {bound} tokens: raise it."
             )
         _by_text(here)
         return
@@ -181,7 +181,7 @@ def _by_text(here: Multiverse) -> None:
 
 def _without(here: Multiverse, plan: Plan, problem: str) -> None:
     if plan.exact:
-        raise InvalidRequest(f"No map by ids: {problem} exact=False maps by text.")
+        raise InvalidRequest(f"No map by ids: {problem} Say exact=False to map by text.")
     _by_text(here)
 
 

@@ -47,14 +47,16 @@ class Measuring(Changing):
             self.node(source)
             nodes = samples_below(self.session, source)
             if not nodes:
-                raise InvalidRequest(f"Node {source} has no generated children to count.")
+                raise InvalidRequest(
+                    f"Node {source} has no generated children to count: run loom.grow first."
+                )
             return trie_of([(self.session, node) for node in nodes])
         given: list[Any] = [source] if isinstance(source, (Completion, Choice)) else list(source)
         if not all(isinstance(one, str) for one in given):
             return trie(given)
         here = [self.node(one) for one in dict.fromkeys(given)]
         if len({node.parent for node in here}) > 1:
-            raise InvalidRequest("These nodes are no siblings; a trie compares samples of one text.")
+            raise InvalidRequest("These nodes are no siblings; give samples of one text.")
         return trie_of([(self.session, node) for node in here])
 
     def diff(self, a: str, b: str) -> Diff:
@@ -110,7 +112,9 @@ class Measuring(Changing):
             raise InvalidRequest("This cell has no text of its own; choose one behind it.")
         path = [one for one in path if one.kind != "end"]
         if not path:
-            raise InvalidRequest("The text is over there; there is nothing to follow.")
+            raise InvalidRequest(
+                "The text is over there; there is nothing to follow. Choose an earlier place."
+            )
         tops = [
             {found.cells[c].token: found.cells[c].logprob for c in found.cells[one.parent or 0].children}
             for one in path
@@ -141,7 +145,9 @@ class Measuring(Changing):
         try:
             plan = Plan(**how, like=like, tokens=[] if self.session.echoed(here) else list(here.tokens))
         except TypeError as error:
-            raise InvalidRequest(f"A map has no such option ({error}).") from None
+            raise InvalidRequest(
+                f"A map has no such option: {str(error).rpartition(' ')[2]}; leave it out."
+            ) from None
         plan.check()
         self._check_writable()
         written = [len(found.cells)]

@@ -113,7 +113,9 @@ class Multiverse:
     def cell(self, number: int) -> Cell:
         """A cell by its number. Raises :class:`InvalidRequest` when there is none."""
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.cells):
-            raise InvalidRequest(f"The map has {len(self.cells)} cells; there is no cell {number!r}.")
+            raise InvalidRequest(
+                f"The map has {len(self.cells)} cells; there is no cell {number!r}; take a lower number."
+            )
         return self.cells[number]
 
     def ids(self, cell: int) -> list[int]:

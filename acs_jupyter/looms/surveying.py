@@ -83,7 +83,7 @@ class Surveys:
         how = {"budget": intent.tokens, "depth": intent.depth, "stop": stop.is_set}
         with self._lock:
             if node in self._stops:
-                raise InvalidRequest("This node is being mapped already.")
+                raise InvalidRequest("This node is being mapped already: wait for its end.")
             work = self._loom._map(node, how, lambda found: self._show(window, found, busy=True))
             self._stops[node] = stop
         thread = threading.Thread(target=self._run, args=(node, client, work, window), daemon=True)

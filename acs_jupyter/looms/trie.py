@@ -201,11 +201,9 @@ def trie(source: Completion | Choice | Iterable[Completion | Choice]) -> Trie:
         elif isinstance(one, Completion):
             choices += one.choices
         else:
-            raise InvalidRequest(f"A trie is made of completions or their choices, not {type(one).__name__}.")
+            raise InvalidRequest(f"A trie takes completions or their choices, not {type(one).__name__}.")
     if len({_before(one) for one in choices}) > 1:
-        raise InvalidRequest(
-            "These choices do not go on from one text; a trie compares samples of the same prompt."
-        )
+        raise InvalidRequest("These choices do not go on from one text; give samples of the same prompt.")
     return trie_of([(one.session, one._node) for one in choices if not one.kept])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,29 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n"
 
 
 def on_a_line(answer: Answer, use: Callable[[Line], Awaitable[None]], patience: float = 20.0) -> None:
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with contextlib.suppress(EOFError, OSError):
+                await answer(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            left.set()
+
     async def go() -> None:
-        async with await asyncio.start_server(answer, "127.0.0.1", 0, limit=2**24) as server:
+        nonlocal left
+        left = asyncio.Event()
+        async with await asyncio.start_server(answered, "127.0.0.1", 0, limit=2**24) as server:
             host, port = server.sockets[0].getsockname()
             line = await connected(host, port, None, patience)
             try:
                 await use(line)
             finally:
                 line.abort()
+            await asyncio.wait_for(left.wait(), 20)
 
+    left: asyncio.Event
     asyncio.run(go())
 
 
@@ -96,7 +111,7 @@ def test_nothing_for_too_long_is_told_from_the_last_byte_on() -> None:
         for _ in range(6):
             writer.write(b"x")
             await asyncio.sleep(0.15)
-        await asyncio.sleep(60)
+        await reader.read()
 
     async def use(line: Line) -> None:
         begun = time.monotonic()

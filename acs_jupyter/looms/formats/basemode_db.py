@@ -114,11 +114,13 @@ def _rows(
 ) -> list[dict[str, Any]]:
     found = db.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     if found is None or found[0] != "table" or "virtual" in str(found[1]).lower().split():
-        raise InvalidRequest(f"The database has no table {table}; basemode-loom's has one.")
+        raise InvalidRequest(f"The database has no table {table}; give a database of basemode-loom.")
     there = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
     lacking = [name for name in needed if name not in there]
     if lacking:
-        raise InvalidRequest(f"The table {table} has no column {', '.join(lacking)}.")
+        raise InvalidRequest(
+            f"The table {table} has no column {', '.join(lacking)}; give a database of basemode-loom."
+        )
     names = [name for name in columns if name in there]
     query = f"SELECT {', '.join(names)} FROM {table}"  # names are ours
     return [dict(zip(names, row, strict=True)) for row in db.execute(query)]
