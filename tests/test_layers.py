@@ -76,7 +76,7 @@ FLOORS = [
         "widgets.outward",
         "widgets.reading",
         "widgets.words",
-        "widgets.showing",
+        "keeping.showing",
         "widgets.bundle",
         "widgets.filling",
     },

@@ -142,7 +142,7 @@ def test_what_is_declared_is_used_and_what_is_used_is_declared() -> None:
         if name not in sys.stdlib_module_names and name not in names and name != "acs_jupyter"
     }
     # what Jupyter brings when it is there, and pandas' own
-    assert outside <= {"numpy", "jupyter_core", "jupyterlab", "pygments", "psutil"}, outside
+    assert outside <= {"nbformat", "numpy", "jupyter_core", "jupyterlab", "pygments", "psutil"}, outside
 
 
 def test_bundles_are_small() -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from ..errors import AcsError, InvalidRequest
 from ..keeping.copying import Copier
+from ..keeping.showing import show_or_print
 from ..log.intents import AnyIntent, Cancel, LaneDraft, RunLanes
 from ..log.session import Session
 from ..notebook.form import fields
@@ -22,7 +23,6 @@ from ..notebook.root import Notebook
 from ..notebook.workbench import this_kernel_s
 from ..widgets.compare import CompareWindow
 from ..widgets.lanes import Strand, bundle, plain
-from ..widgets.showing import show_or_print
 from .editing import draft_of, form_of
 from .lanes import MOST_IN_A_GRID, MOST_LANES, Lane, as_json, checked, grid, setting
 from .rounds import Comparison, shared_prompt

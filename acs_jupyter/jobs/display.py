@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..keeping.showing import show
 from ..notebook.display import show_copy
 from ..widgets.job_table import plain_text, static_html
-from ..widgets.showing import show
 from .entry import Shown
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from ..keeping.showing import show_or_print
 from ..widgets.budget import BudgetWindow
-from ..widgets.showing import show_or_print
 from . import ledger, of_environment, report
 from . import words as budget_words
 

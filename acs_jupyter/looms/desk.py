@@ -15,6 +15,7 @@ import msgspec
 
 from ..client import AsyncClient
 from ..errors import AcsError, InvalidRequest
+from ..keeping.showing import in_kernel, show
 from ..log import revising
 from ..log.events import Change, node_of
 from ..log.intents import (
@@ -46,7 +47,6 @@ from ..notebook.growing import Grower
 from ..notebook.workbench import this_kernel_s
 from ..pump import Pump
 from ..widgets.loom import LoomWindow
-from ..widgets.showing import in_kernel, show
 from .copies import Copies
 from .growing import continuation, with_step
 from .surveying import Surveys

@@ -14,12 +14,12 @@ from ..checks import build_request
 from ..errors import AcsError, InvalidRequest
 from ..keeping.copies import Copies
 from ..keeping.copying import Copier
+from ..keeping.showing import show
 from ..keeping.unsaved import Unsaved
 from ..ledger import place as where
 from ..log.branching import root_of
 from ..log.intents import AnyIntent, Cancel, Continue, Export, Keep, Run
 from ..log.session import Session
-from ..widgets.showing import show
 from ..widgets.workbench import Bench
 from .continuing import Place
 from .form import field_of, fields, read, written

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..completion import Completion
 from ..errors import InvalidRequest
+from ..keeping.showing import show_or_print
 from ..widgets.inspector import InspectorWindow
-from ..widgets.showing import show_or_print
 from .inspected import Inspected, of_completion, of_score
 from .scoring import client_of, limits_of, score
 from .values import Score

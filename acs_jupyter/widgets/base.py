@@ -24,7 +24,7 @@ from ..log.intents import AnyIntent, Confirm, Fetch, Resync
 from .bundle import Code, pressed
 from .feed import Feed
 from .inbox import Inbox
-from .showing import textless
+from .outward import textless
 from .snapshot import FULL
 from .tinted import on_file
 

@@ -24,7 +24,7 @@ from .base import STATIC
 from .inbox import Inbox
 from .job_table import browser_rows, plain_text
 from .live import LiveCell
-from .showing import textless
+from .outward import textless
 
 if TYPE_CHECKING:
     from ..completion import Completion

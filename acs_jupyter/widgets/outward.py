@@ -54,3 +54,12 @@ def _tokens(event: ev.TokensArrived) -> dict[str, Any]:
 
 def _round(logprob: float) -> float:
     return round(max(logprob, _LOWEST), DECIMALS)
+
+
+def textless(bundle: Any) -> Any:
+    """What a widget gives to be shown, without a text of its own: the copy beside it is that, and a second one would
+    show where widgets cannot."""
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    if data is not None:
+        data["text/plain"] = ""
+    return bundle
