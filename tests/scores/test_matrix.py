@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -224,10 +225,15 @@ def test_reading_takes_little_more_memory_than_what_it_gives() -> None:
     """Of 8 positions of a vocabulary of 49,152: the matrix, its texts, and less than a third of the matrix for work."""
     command = [sys.executable, "-m", "tests.benchmarks.bench_matrix", "read", "8"]
     body = b"".join(pieces(8))
-    done = subprocess.run(command, input=body, capture_output=True, check=True, cwd=Path(__file__).parents[2])
-    found = re.search(r"without texts ([\d.]+)", done.stdout.decode())
-    assert found is not None, done
-    assert float(found[1]) <= 1.3, done.stdout
+    peaks = []
+    for _ in range(5):  # an allocator rounds up by some tenths of so small a matrix, now and then
+        done = subprocess.run(
+            command, input=body, capture_output=True, check=True, cwd=Path(__file__).parents[2]
+        )
+        found = re.search(r"without texts ([\d.]+)", done.stdout.decode())
+        assert found is not None, done
+        peaks.append(float(found[1]))
+    assert statistics.median(peaks) <= 1.3, peaks
 
 
 # -- arithmetic -----------------------------------------------------------------------------------

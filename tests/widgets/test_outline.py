@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from typing import Any
 
@@ -157,14 +158,17 @@ def test_a_window_sends_itself_when_no_page_asks(monkeypatch: pytest.MonkeyPatch
 
 def test_a_trickle_that_is_started_twice_runs_once_and_can_go_on() -> None:
     done: list[int] = []
+    twice = threading.Event()
 
     def step() -> bool:
+        assert twice.wait(30)
         done.append(1)
         return len(done) % 5 != 0
 
     trickle = Trickle(step)
     trickle.start()
     trickle.start()
+    twice.set()
     until(lambda: len(done) == 5 and not trickle._running)
     trickle.start()
     until(lambda: len(done) == 10)
