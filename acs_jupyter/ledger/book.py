@@ -205,6 +205,11 @@ class Ledger:
         self._pass_on()
         self._late.hasten()
 
+    @property
+    def waits(self) -> bool:
+        """Whether an end is not written yet."""
+        return bool(self._ends) or self._late.waits
+
     def _pass_on(self) -> None:
         ends = [self._ends.popleft() for _ in range(len(self._ends))]
         if ends:

@@ -85,6 +85,11 @@ class Late:
         finally:
             self._writing.release()
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything that is not written yet."""
+        return bool(self._waiting)
+
     def join(self) -> None:
         """Wait for the thread that writes, if there is one."""
         writer = self._writer

@@ -92,6 +92,11 @@ class KeyMeter:
         self.book.write()
 
     @property
+    def waits(self) -> bool:
+        """Whether an end is not written yet."""
+        return self.book.waits
+
+    @property
     def identity(self) -> str:
         """A name for the ledger's file. Raises :class:`LedgerFailed`."""
         from .returning import identity  # noqa: PLC0415  # sqlite3 loads with the first request

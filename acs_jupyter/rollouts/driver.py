@@ -216,8 +216,6 @@ class Driver:
         self._cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._holds is not None:
-            self._holds.give_back()
         if self._ended:
             self.journal.hurry(_LAST_WAIT)
             try:
@@ -230,6 +228,9 @@ class Driver:
                 )
                 self.reason = f"{problem} So {count} could not be kept, and will be asked for again."
             self._ended = []
+        if self._holds is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._holds.written()
 
     # -- one attempt ------------------------------------------------------------------------------
 

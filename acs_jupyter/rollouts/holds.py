@@ -35,6 +35,8 @@ LONGEST = 30.0
 """Seconds after which a hold made in advance is made anew: limits may have changed."""
 SOON = 0.1
 """Seconds that an end may wait for others."""
+LAST = 1.0
+"""Seconds that others who have the ledger are waited for at the end; a thread goes on trying."""
 
 
 class Holds:
@@ -76,6 +78,13 @@ class Holds:
             self._meter.release(ticket)
         if waiting or self._timer is not None:
             self._write()
+
+    async def written(self) -> None:
+        """Nothing is held in advance any more, and what has ended is in the ledger; others are waited for, not long."""
+        self.give_back()
+        until = time.monotonic() + LAST
+        while self._meter.waits and time.monotonic() < until:
+            await asyncio.sleep(0.01)
 
     def _hold(self, exchange: Exchange, row: Row, feed: Feed, coming: list[Row]) -> None:
         asked = [(exchange.request, exchange.run), *((feed.request(each), run_of(each)) for each in coming)]

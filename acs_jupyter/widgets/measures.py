@@ -121,7 +121,9 @@ def diff_line(found: Diff) -> str:
     if found.parts_at is None:
         return "Both texts are one and the same."
     a, b = found.logprobs()
-    tails = "" if a is None or b is None else f" From there on the logprobs are {a:.2f} and {b:.2f} nats."
+    tails = ""
+    if a is not None and b is not None:
+        tails = f" From there on the logprobs are {a:.2f} and {b:.2f} nats.".replace("-", "−")
     return f"They part after {found.parts_at} {found.by}.{tails}"
 
 
@@ -183,9 +185,7 @@ def trie_html(found: Trie) -> str:
     body = []
     for row in trie_rows(found):
         if row["before"] is not None:
-            body.append(
-                f'<tr><td class="f" colspan="7">{_indent(row)}after “{_escaped(row["before"])}”</td></tr>'
-            )
+            body.append(f'<tr><td class="f" colspan="7">{_indent(row)}{_before(row["before"])}</td></tr>')
         share = "–" if not row["count"] else percent(row["count"] / row["of"])
         interval = f"{percent(row['low'])} to {percent(row['high'])}"
         cells = [f"{row['count']} of {row['of']}", share, interval, percent(row["p"]), percent(row["q"])]
@@ -285,6 +285,10 @@ def _tokens(units: Iterable[list[Any]], op: str) -> str:
         tag = "span" if op in ("common", "same") else "u"
         parts.append(f"<{tag}{title}>{_escaped(text)}</{tag}>")
     return "".join(parts)
+
+
+def _before(text: str) -> str:
+    return f"after “{_escaped(text)}”" if text else "at the start"
 
 
 def _indent(row: dict[str, Any]) -> str:

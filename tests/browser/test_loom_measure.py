@@ -45,6 +45,8 @@ def samples_part(desk: Desk, found: list[Any]) -> None:
     desk.keys("T")
     panel = desk.loom.locator(".acs-loom-measure")
     expect(panel.get_by_role("status")).to_contain_text("8 samples")
+    over = panel.locator(".acs-m-body").evaluate("e => e.scrollWidth - e.clientWidth")
+    assert over <= 0, "no column is out of view"
     counts = panel.locator("td:nth-child(2)").all_inner_texts()
     ways = [re.match(r"(\d+) of (\d+)", text) for text in counts]
     assert all(ways)

@@ -107,6 +107,7 @@ export class MeasurePanel {
     const follow = this.#button("Branch here", "Make a node of the text to this cell", () => this.#follow());
     const nearer = this.#button("Zoom in", "Enter, or a double click", () => this.#map.zoomIn());
     const away = this.#button("Zoom out", "Backspace", () => this.#map.zoomOut());
+    this.#form.noValidate = true; // a box of ours says it
     this.#form.append(label("Tokens at most", this.#tokens), label("Depth", this.#depth), this.#start, this.#stop, follow, nearer, away);
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();

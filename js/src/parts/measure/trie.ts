@@ -5,7 +5,7 @@
 import { make } from "../dom";
 import { share, shown, type Way } from "./told";
 
-const HEADS = ["token", "samples", "share", "95 % interval", "drawn", "model stated", "after settings"];
+const HEADS = ["token", "samples", "share", "95 % interval", "model stated", "after settings", "drawn"];
 
 /** `light` lights the samples of a way up. */
 export function trieTable(rows: readonly Way[], light: (nodes: string[]) => void): HTMLElement {
@@ -15,7 +15,7 @@ export function trieTable(rows: readonly Way[], light: (nodes: string[]) => void
   const body = table.createTBody();
   for (const row of rows) {
     if (row.before !== null) {
-      const cell = make("th", "acs-m-fork", `after “${shown(row.before)}”`);
+      const cell = make("th", "acs-m-fork", row.before === "" ? "at the start" : `after “${shown(row.before)}”`);
       cell.colSpan = HEADS.length;
       cell.scope = "colgroup";
       cell.style.paddingLeft = indent(row);
@@ -47,7 +47,7 @@ function way(row: Way, light: (nodes: string[]) => void): HTMLElement {
   for (const text of [`${row.count} of ${row.of}${cut}`, row.count === 0 ? "–" : share(row.count / row.of), `${share(row.low)} to ${share(row.high)}`]) line.append(make("td", "", text));
   const drawn = make("td", "");
   drawn.append(bar(row));
-  line.append(drawn, make("td", "", share(row.p)), make("td", "", share(row.q)));
+  line.append(make("td", "", share(row.p)), make("td", "", share(row.q)), drawn);
   return line;
 }
 
