@@ -83,7 +83,7 @@ class Holds:
         """Nothing is held in advance any more, and what has ended is in the ledger; others are waited for, not long."""
         self.give_back()
         until = time.monotonic() + LAST
-        while self._meter.waits and time.monotonic() < until:
+        while self._meter.waits and time.monotonic() < until:  # noqa: ASYNC110  # the file's lock rings no bell
             await asyncio.sleep(0.01)
 
     def _hold(self, exchange: Exchange, row: Row, feed: Feed, coming: list[Row]) -> None:
