@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import ssl
 import time
 from collections.abc import Callable, Generator
 from functools import partial
@@ -142,7 +143,7 @@ class Connection:
             "headers": {"user-agent": f"acs-jupyter/{__version__}", wire.WORKLOAD: self._workload},
             # A proxy from the environment cannot reach this machine's own loopback; SSL_CERT_FILE holds there too.
             "trust_env": not loopback,
-            **({"verify": httpx.create_ssl_context()} if loopback and address.scheme == "https" else {}),
+            **({"verify": _trust(address.scheme)} if loopback else {}),
         }
 
     def __repr__(self) -> str:
@@ -330,6 +331,12 @@ class _Bearer(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         request.headers["authorization"] = f"Bearer {self._secret.reveal()}"
         yield request
+
+
+def _trust(scheme: str) -> ssl.SSLContext:
+    """Whom a connection to this machine itself trusts: nobody where nothing is encrypted, since reading all the
+    certificates takes longer than a request."""
+    return httpx.create_ssl_context() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _default_meter(secret: Secret, base_url: str) -> Meter | None:

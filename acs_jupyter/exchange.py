@@ -143,10 +143,11 @@ class Exchange:
 
     def begin(self) -> dict[str, str]:
         """Start an attempt; returns the headers that belong to it."""
+        if self.attempt:
+            self._new_attempt()
         self.attempt += 1
         self.delay = None
         self.error = None
-        self._new_attempt()
         return {
             "content-type": "application/json",
             "accept": "text/event-stream" if self.request.streamed else "application/json",

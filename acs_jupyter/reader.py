@@ -188,7 +188,7 @@ class Reader:
             events.append(TokensArrived(node, text))
             self.started = True
             self.seen += 1
-            self.bytes += _size(text)
+            self.bytes += len(text) if text.isascii() else _size(text)
         if choice.finish_reason is not None:
             self.unfinished.discard(choice.index)
             stop = choice.stop_reason

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MINUS_INFINITY = -9999.0
 """vLLM writes this for a probability of zero."""
-PIECE = 81_920
+PIECE = 98_304
 """Bytes worked on at once: more need memory, fewer need time."""
 _FIELD = b'"prompt_logprobs":'
 _USUAL = re.compile(rb'\[((?:null,)*)\{"\d+":\{"logprob":-?\d')
@@ -160,7 +160,8 @@ class _List:
 
     def __init__(self, first: int) -> None:
         self._first = first
-        self._rows = np.empty((0, 0), np.float32)
+        self._flat: NDArray[np.float32] = roomy(np.float32)  # row after row
+        self._width = 0
         self._row = -1
         self._ids: list[int] = []
         self._texts = VocabularyMaker()
@@ -206,17 +207,26 @@ class _List:
     def _open(self, own: int) -> None:
         self._row += 1
         self._ids.append(own)
-        if self._row == 1:  # how many follow is not known, how wide they are usually is
-            first, self._rows = self._rows, roomy(np.float32, self._rows.shape[1])
-            self._rows[0] = first[0]
-        self._rows = with_room(self._rows, self._row + 1)
-        self._rows[self._row] = np.nan
+        begin, end = self._row * self._width, (self._row + 1) * self._width
+        self._flat = with_room(self._flat, end)
+        self._flat[begin:end] = np.nan
 
     def _fill(self, ids: Places, values: NDArray[np.float64]) -> None:
         widest = int(ids.max()) + 1
-        if widest > self._rows.shape[1]:
-            self._rows = _wider(self._rows[: self._row + 1], widest)
-        self._rows[self._row, ids] = values
+        if widest > self._width:
+            self._widen(widest)
+        self._flat[ids + self._row * self._width] = values
+
+    def _widen(self, width: int) -> None:
+        """Room for more ids: in the first row, which tells how many there are, or in all, if a later one has others."""
+        before, self._width = self._width, width
+        if self._row == 0:
+            self._flat = with_room(self._flat, width)
+            self._flat[before:width] = np.nan
+            return
+        rows = np.full((self._row + 1, width), np.nan, np.float32)
+        rows[:, :before] = self._flat[: (self._row + 1) * before].reshape(-1, before)
+        self._flat = rows.reshape(-1).copy()
 
     def _read_texts(self, ids: Places, data: bytes, end: int) -> None:
         found = _TEXT.findall(data, 0, end)
@@ -230,8 +240,9 @@ class _List:
 
     def matrix(self) -> Matrix:
         """What was read."""
-        rows = cut(self._rows, self._row + 1)
-        return Matrix(rows, self._ids, self._first, self._texts.made(rows.shape[1]))
+        count = self._row + 1
+        rows = cut(self._flat, count * self._width).reshape(count, self._width)
+        return Matrix(rows, self._ids, self._first, self._texts.made(self._width))
 
 
 def _end_of_list(data: bytes, starts: Places) -> int | None:
@@ -251,13 +262,6 @@ def _is_object(data: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _wider(rows: NDArray[np.float32], width: int) -> NDArray[np.float32]:
-    """Rows with room for more ids; what is not told is not known."""
-    made = np.full((len(rows), width), np.nan, np.float32)
-    made[:, : rows.shape[1]] = rows
-    return made
 
 
 def _converted(positions: list[dict[int, PromptLogprob] | None]) -> Matrix:

@@ -9,7 +9,6 @@ of 2 MB each, which is too much for a few rows; so there is room for a little le
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,20 +21,19 @@ _APART = (4 << 20) - 65_536
 """Bytes."""
 
 
-def roomy(kind: Any, *row: int) -> NDArray[Any]:
-    """An array of rows of that shape, none of them written yet, with room for many."""
-    size = np.dtype(kind).itemsize * math.prod(row)
-    return np.empty((max(1, _APART // max(1, size)), *row), kind)
+def roomy(kind: Any) -> NDArray[Any]:
+    """An array with room for many, none of them written yet."""
+    return np.empty(_APART // np.dtype(kind).itemsize, kind)
 
 
 def with_room(array: _A, length: int) -> _A:
     """The same array, longer if it must be; what is new is not to be read before it is written."""
     if length > len(array):
-        array.resize((length + length // 16, *array.shape[1:]), refcheck=False)
+        array.resize(length + length // 16, refcheck=False)
     return array
 
 
 def cut(array: _A, length: int) -> _A:
     """The same array, of that length."""
-    array.resize((length, *array.shape[1:]), refcheck=False)
+    array.resize(length, refcheck=False)
     return array
