@@ -8,7 +8,7 @@ Text is never changed: what is written anew is a node of its own, made of pieces
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from secrets import token_hex
 from typing import Any
@@ -17,7 +17,7 @@ import msgspec
 
 from ..errors import InvalidRequest
 from .arrangement import WHOLE
-from .events import Change, Piece, Revised, Written
+from .events import AnyEvent, Change, NodeOpened, Piece, Revised, Written
 from .session import Node, Session
 from .tree import check_place, shared
 
@@ -299,10 +299,11 @@ def hoisted(session: Session, node: str | None) -> Revised | None:
     return None if now[-1:] == [node] else Revised("hoist", changes=(Change(WHOLE, "hoisted", [*now, node]),))
 
 
-def grown(nodes: list[str]) -> Revised:
-    """The step that a request was: its choices are unread, and undo hides them."""
-    unread = tuple(Change(node, "unread", True) for node in nodes)
-    return Revised("grow", changes=unread, opened=tuple(nodes))
+def grown(events: Iterable[AnyEvent]) -> Revised:
+    """The step that a request was: its choices are unread, and undo hides all that it opened, its prompt too."""
+    opened = [event for event in events if isinstance(event, NodeOpened)]
+    unread = tuple(Change(each.node, "unread", True) for each in opened if each.choice is not None)
+    return Revised("grow", changes=unread, opened=tuple(each.node for each in opened))
 
 
 # -- steps ----------------------------------------------------------------------------------------

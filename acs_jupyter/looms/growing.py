@@ -51,8 +51,7 @@ class Growth:
 
 def with_step(events: list[AnyEvent]) -> list[AnyEvent]:
     """A run's events, and behind the nodes that they open the step which these are."""
-    new = _choices(events)
-    return [*events, revising.grown(new)] if new else events
+    return [*events, revising.grown(events)] if _choices(events) else events
 
 
 def _choices(events: list[AnyEvent]) -> list[str]:

@@ -120,7 +120,7 @@ def made(nodes: int) -> Session:
             for token, logprob in zip(tokens, logprobs, strict=True)
         )
         opened = ev.NodeOpened(node, run, ids[i // 3], 0)
-        session.apply([ev.RunOpened(run, {"model": "m", "logprobs": 5}), opened, grown([node])])
+        session.apply([ev.RunOpened(run, {"model": "m", "logprobs": 5}), opened, grown([opened])])
         session.apply([ev.TokensArrived(node, "".join(tokens), tokens, logprobs, tops)])
         session.apply([ev.Finished(node, "length"), ev.RunClosed(run, "done")])
         ids.append(node)

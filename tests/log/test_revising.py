@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from acs_jupyter.errors import InvalidRequest
@@ -51,6 +51,7 @@ def texts(session: Session) -> dict[str, bytes]:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(base="stream_continuous_logprobs_5", seed=230, reload_at=0)  # a fork of a text that begins a tree
 @given(base=st.sampled_from(BASES), seed=st.integers(0, 2**32), reload_at=st.integers(0, 39))
 def test_any_sequence_gives_the_same_tree_after_loading(
     tmp_path: Path, base: str, seed: int, reload_at: int
@@ -184,7 +185,8 @@ def test_what_cannot_be_done_is_one_line(tree: Session, ask: Any, line: str) -> 
 
 
 def test_a_busy_subtree_is_left_alone(tree: Session) -> None:
-    tree.apply([ev.RunOpened("r", {"prompt": ""}), ev.NodeOpened("r.0", "r", "c", 0), rv.grown(["r.0"])])
+    opened = ev.NodeOpened("r.0", "r", "c", 0)
+    tree.apply([ev.RunOpened("r", {"prompt": ""}), opened, rv.grown([opened])])
     asked = [
         lambda: rv.deleted(tree, ["a"]),
         lambda: rv.moved(tree, "c", None),

@@ -72,7 +72,7 @@ class Player:
         nodes = [
             event.node for event in opened if isinstance(event, ev.NodeOpened) and event.choice is not None
         ]
-        self.session.apply([*opened, rv.grown(nodes)])
+        self.session.apply([*opened, rv.grown(opened)])
         return nodes
 
     def arrive(self, node: str) -> None:
