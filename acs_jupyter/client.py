@@ -17,6 +17,7 @@ import httpx
 
 from .completion import Completion
 from .connection import LOST, NOT_SENT, Connection, Reached, Sink, made, stream_fields, streamed_if_possible
+from .errors import AcsError, ConnectionFailed
 from .exchange import Exchange
 from .jobs.calls import AsyncJobs, Jobs
 from .log.events import AnyEvent
@@ -104,6 +105,20 @@ class Client(Connection):
         except LOST as error:
             response = self._unreachable(error)
         return self._keep_models(response)
+
+    def learn(self) -> None:
+        """Ask once which model is the server's default: requests that name none send its id from then on.
+
+        A server that does not tell is used all the same, and asked again where it could not be reached.
+        """
+        if self.model or self._learned:
+            return
+        try:
+            self._learn(self.models())
+        except ConnectionFailed:
+            return
+        except AcsError:
+            self._learned = True
 
     def status(self, model: str) -> ModelStatus:
         """Whether a model is warm, and if not how its start goes."""
@@ -261,6 +276,20 @@ class AsyncClient(Connection):
         except LOST as error:
             response = self._unreachable(error)
         return self._keep_models(response)
+
+    async def learn(self) -> None:
+        """Ask once which model is the server's default: requests that name none send its id from then on.
+
+        A server that does not tell is used all the same, and asked again where it could not be reached.
+        """
+        if self.model or self._learned:
+            return
+        try:
+            self._learn(await self.models())
+        except ConnectionFailed:
+            return
+        except AcsError:
+            self._learned = True
 
     async def status(self, model: str) -> ModelStatus:
         """See :meth:`Client.status`."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 from .comparing.marks import Place, places
 from .log.branching import branches_of, origin_of, source_of
 from .log.events import Origin, Scored
+from .log.ranking import asked_of, rank_of
 from .log.session import Node, Run, Session
 from .wire import CLAMPED, Clamp, Usage, parse_clamp
 
@@ -48,7 +49,8 @@ class Token(Struct, frozen=True):
 
     ``logprob`` is a natural logarithm, before temperature and truncation; ``None`` where the server gives
     none (the first token of an echoed prompt). ``top`` maps decoded text to logprob for the sampled token and
-    its alternatives, ``None`` where the server gives none.
+    its alternatives, ``None`` where the server gives none. ``asked``: how many alternatives were asked for, ``None``
+    where that is not known.
     """
 
     index: int
@@ -56,6 +58,7 @@ class Token(Struct, frozen=True):
     logprob: float | None = None
     top: dict[str, float] | None = None
     choice: int = 0
+    asked: int | None = None
 
     @property
     def probability(self) -> float | None:
@@ -75,10 +78,8 @@ class Token(Struct, frozen=True):
 
     @property
     def rank(self) -> int | None:
-        """1 = most likely, among what was returned: a lower bound when the token is the last of them."""
-        if self.logprob is None or self.top is None:
-            return None
-        return 1 + sum(logprob > self.logprob for logprob in self.top.values())
+        """1 = most likely; ``None`` where it is not known: the token is not among the ``asked`` likeliest."""
+        return rank_of(self.text, self.logprob, self.top, self.asked)
 
     @property
     def other(self) -> float | None:
@@ -140,10 +141,13 @@ class Choice:
     @property
     def tokens(self) -> list[Token]:
         """The tokens, when log-probabilities were asked for; else empty: text alone does not tell them."""
-        node = self._node
+        node, session = self._node, self._session
         # Not strict: while a run goes on, another thread may be between the three.
-        rows = zip(node.tokens, node.logprobs, node.top, strict=False)
-        return [Token(i, text, logprob, top, self.index) for i, (text, logprob, top) in enumerate(rows)]
+        rows = enumerate(zip(node.tokens, node.logprobs, node.top, strict=False))
+        return [
+            Token(i, text, logprob, top, self.index, asked_of(session, node, i))
+            for i, (text, logprob, top) in rows
+        ]
 
     @property
     def prompt_tokens(self) -> list[PromptToken]:

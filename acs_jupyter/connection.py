@@ -92,6 +92,8 @@ class Connection:
         self.model = model
         self.retries: int = told("retries", retries, RETRIES)
         self._models: list[Model] | None = None
+        self._default: str | None = None
+        self._learned = False
         self._secret = usable(api_key, self._reword("ACS_API_KEY"))
         self._workload = workload_of(workload)
         self._timeout: float = told("timeout", timeout, READ_TIMEOUT)
@@ -120,10 +122,12 @@ class Connection:
 
     def same(self, kind: type[C]) -> C:
         """Another client to the same server, as the same, under the same budget: one for another event loop."""
-        return kind(
+        other = kind(
             self.base_url, self._secret, model=self.model, workload=self._workload, timeout=self._timeout,
             retries=self.retries, longest_wait=self._longest_wait, meter=self.meter,
         )  # fmt: skip
+        other._default, other._learned = self._default, self._learned
+        return other
 
     @property
     def origin(self) -> str:
@@ -159,7 +163,7 @@ class Connection:
         Raises :class:`InvalidRequest` naming field, value and bound.
         """
         if fields.get("model") is None:
-            fields["model"] = self.model
+            fields["model"] = self.model or self._default
         if not validate:
             return unchecked({"prompt": prompt, **fields})
         request = build_request({"prompt": prompt, **fields})
@@ -188,7 +192,7 @@ class Connection:
 
     def _name_of(self, answered: str | None) -> str | None:
         """The id of a model that is known by the name its server uses, else that name."""
-        for known in self._models or ():
+        for known in self._models or _listed.get(self.base_url) or ():
             if answered and answered in (known.id, known.served_model_name):
                 return known.id
         return answered
@@ -302,7 +306,13 @@ class Connection:
 
     def _keep_models(self, reached: Reached) -> list[Model]:
         self._models = self._read(reached, wire.decode_models, "The list of models").data
+        _listed[self.base_url] = self._models
         return self._models
+
+    def _learn(self, models: list[Model]) -> None:
+        """Requests that name no model name the server's default from here on."""
+        self._default = wire.default_of(models)
+        self._learned = True
 
     def _refusal(self, response: httpx.Response, request_id: str | None) -> AcsError:
         return error_from_body(
@@ -320,6 +330,10 @@ class Connection:
         except (ValueError, RecursionError):
             message = f"{what} cannot be read; is ACS_API_BASE the address of the API?"
         raise self._worded(ConnectionFailed(message, advice="", request_id=request_id))
+
+
+_listed: dict[str, list[Model]] = {}
+"""What each server has listed last, to any client of this process: one name of a model in all books."""
 
 
 class _Bearer(httpx.Auth):

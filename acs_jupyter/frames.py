@@ -37,8 +37,9 @@ def completion_frame(completion: Completion) -> pd.DataFrame:
     """One row a token when the tokens are known, else one row a choice.
 
     Token rows: ``choice``, ``index`` (from 0), ``token`` (decoded text), ``logprob`` (natural), ``probability``,
-    ``surprisal`` (bits), ``rank`` (1 = most likely among the returned), ``other`` (mass not returned), ``top``
-    (dict of decoded text to logprob); of several prompts also ``prompt``.
+    ``surprisal`` (bits), ``rank`` (1 = most likely; ``<NA>`` for a token that is not among the returned likeliest: with
+    ``logprobs=5`` its rank is 6 or more), ``other`` (mass not returned), ``top`` (dict of decoded text to logprob);
+    of several prompts also ``prompt``.
     Choice rows: ``choice``, ``prompt``, ``text``, ``finish_reason``,
     ``stop_reason``, ``logprob`` (sum). ``frame.attrs`` holds model, request id and usage.
     """
@@ -51,6 +52,7 @@ def completion_frame(completion: Completion) -> pd.DataFrame:
         ]
         first, *others = TOKEN_COLUMNS
         frame = pd.DataFrame(rows, columns=[first, *(["prompt"] if several else []), *others])
+        frame = frame.astype({"rank": "Int64"})
     else:
         frame = pd.DataFrame([_choice_row(choice) for choice in completion.choices], columns=CHOICE_COLUMNS)
     usage = completion.usage

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -40,7 +41,9 @@ Hear = Callable[[bytes], bool]
 
 
 def part(response: httpx.Response, rest: Iterator[bytes]) -> None:
-    """Read what is left of a body, for a moment at most."""
+    """Read what is left of a body, for a moment at most; nothing while the process ends, when no clock can run."""
+    if sys.is_finalizing():
+        return
     with _clock(response, MOMENT) as clock, contextlib.suppress(*_ENDED):
         for _ in rest:
             if not clock.is_alive():
@@ -58,7 +61,12 @@ async def part_async(rest: Pieces) -> None:
 def leave(
     response: httpx.Response, rest: Iterator[bytes], hear: Hear, origin: str, *, promised: bool
 ) -> None:
-    """Close our side of a stream, and let ``hear`` have what still comes, until it has enough or the time is up."""
+    """Close our side of a stream, and let ``hear`` have what still comes, until it has enough or the time is up.
+
+    A process that ends has no time: its threads are gone, and a clock would be waited for without end.
+    """
+    if sys.is_finalizing():
+        return
     answered = late = False
     half_close(_socket(response))
     with _clock(response, patience(origin, promised=promised)) as clock:

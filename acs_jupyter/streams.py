@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from .completion import Completion, Token
 from .exchange import Exchange
 from .log.events import AnyEvent, TokensArrived
+from .log.ranking import asked_of
 from .log.session import Session
 
 
@@ -45,9 +46,10 @@ class _Tokens:
             yield Token(index, event.text, choice=choice)
             return
         self._count[event.node] = index + len(event.tokens)
+        asked = asked_of(self._session, self._session.nodes[event.node], index)
         rows = zip(event.tokens, event.logprobs, event.top, strict=True)
         for offset, (text, logprob, top) in enumerate(rows):
-            yield Token(index + offset, text, logprob, top, choice)
+            yield Token(index + offset, text, logprob, top, choice, asked)
 
 
 class _Running:

@@ -388,3 +388,8 @@ def _fits(name: str, value: Any) -> bool:
 
 Outcome = Literal["open", "done", "stopped", "interrupted", "failed"]
 """How a request stands: still coming, complete, stopped by the user, cut by the network, refused."""
+
+
+def default_of(models: list[Model]) -> str | None:
+    """The id of the model that answers where none is named: the default, else the first."""
+    return next((model.id for model in sorted(models, key=lambda one: not one.default)), None)

@@ -11,7 +11,10 @@ from IPython.core.formatters import DisplayFormatter
 from acs_jupyter import Completion, Session
 from acs_jupyter.checks import build_request
 from acs_jupyter.completion import Token
+from acs_jupyter.keeping.export import _token_rows as export_rows
 from acs_jupyter.log import events
+from acs_jupyter.looms.frames import token_frame
+from acs_jupyter.looms.query import parse
 from tests import make_golden as golden
 
 LOG_HALF = math.log(0.5)
@@ -27,9 +30,44 @@ def test_a_token_s_units() -> None:
     assert token.alternatives[1].probability == pytest.approx(0.25)
 
 
-def test_a_token_outside_the_top_ranks_last() -> None:
-    token = Token(0, "z", math.log(0.01), {"z": math.log(0.01), "a": LOG_HALF, "b": math.log(0.3)})
-    assert token.rank == 3
+@pytest.mark.parametrize(
+    ("asked", "top", "rank"),
+    [
+        (2, {"z": -4.0, "a": -0.7, "b": -1.2}, None),  # one more than asked: it is there for being sampled
+        (3, {"z": -4.0, "a": -0.7, "b": -1.2}, 3),
+        (2, {"a": -0.7, "b": -1.2}, None),
+        (2, {"z": -4.0, "a": -0.7, "b": -5.0}, 2),
+        (1, {"z": -4.0, "a": -4.0}, 1),  # as likely as the likeliest
+        (0, {"z": -4.0}, None),
+        (None, {"z": -4.0, "a": -0.7, "b": -1.2}, None),
+        (None, {"z": -4.0, "a": -0.7, "b": -5.0}, 2),
+    ],
+)
+def test_the_rank_of_a_token_outside_the_returned_is_not_known(
+    asked: int | None, top: dict[str, float], rank: int | None
+) -> None:
+    assert Token(0, "z", -4.0, top, asked=asked).rank == rank
+
+
+def test_frames_and_searches_do_not_state_a_rank_that_is_not_known() -> None:
+    session = Session()
+    tops = ({"a": -0.7, "b": -1.2}, {"z": -4.0, "a": -0.7, "b": -1.2})
+    session.apply(
+        [events.RunOpened("r", {"prompt": "P", "logprobs": 2}), events.NodeOpened("n", "r", None, 0)]
+    )
+    session.apply(
+        [events.TokensArrived("n", "az", ("a", "z"), (-0.7, -4.0), tops), events.RunClosed("r", "done")]
+    )
+    node = session.nodes["n"]
+    completion = Completion(session, "r")
+    for frame in (completion.to_frame(), token_frame(session, ["n"])):
+        assert frame["rank"].dtype == "Int64"
+        assert frame["rank"].isna().tolist() == [False, True]
+        assert frame["rank"][0] == 1
+    assert [t.rank for t in completion.tokens] == [1, None]
+    assert [row["rank"] for row in export_rows(1, completion.choices[0])] == [1, None]
+    assert not parse("rank == 3")(session, node)
+    assert parse("rank == none")(session, node)
 
 
 def test_a_token_that_nothing_is_known_of() -> None:

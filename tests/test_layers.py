@@ -54,7 +54,7 @@ FLOORS = [
         "scores.matrix_reader",
         "scores.distribution",
     },
-    {"log.tree", "lenient", "settings", "retrying"},
+    {"log.tree", "log.ranking", "lenient", "settings", "retrying"},
     {"log.arrangement"},
     {"log.session", "notebook.options", "reader", "jobs.terms", "keeping.columns", "keeping.likeness"},
     {"jobs.entry", "jobs.rounds", "overhearing", "notebook.defaults", "notebook.traits"},

@@ -3,7 +3,8 @@
 Owns the forms and their columns. It must not know how a notebook keeps a completion, nor kernels.
 
 JSONL has one completion a line, with its request and all choices. CSV and Parquet have one row a choice, or with
-``tokens`` one row a token: ``logprob`` in nats, ``surprisal`` in bits, ``rank`` 1 = most likely, ``top`` the
+``tokens`` one row a token: ``logprob`` in nats, ``surprisal`` in bits, ``rank`` 1 = most likely (empty where
+the token is not among the returned likeliest), ``top`` the
 alternatives as text to logprob. Text is for reading: every choice behind its prompt, below a line about it.
 """
 

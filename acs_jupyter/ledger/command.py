@@ -40,7 +40,21 @@ def parse(words: list[str]) -> argparse.Namespace:
     """The words of a line. Raises :class:`InvalidRequest`."""
     parser = _Parser(prog="%acs budget", add_help=False, allow_abbrev=False)
     add_arguments(parser)
+    for word, after in zip(words, [*words, ""][1:], strict=True):
+        if word.partition("=")[0] == "--session" and (number := word.partition("=")[2] or _number(after)):
+            raise InvalidRequest(
+                f"%acs budget: --session takes no number; --limit {number} --session sets the session's limit."
+            )
     return parser.parse_args(words)
+
+
+def _number(word: str) -> str:
+    """The word, where it can be a limit; else nothing."""
+    if word.lower() == "none":
+        return word
+    with suppress(ValueError):
+        return word if tokens(word) else ""
+    return ""
 
 
 def in_notebook(words: list[str], meter: KeyMeter | None) -> pd.DataFrame | None:

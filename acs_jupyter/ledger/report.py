@@ -64,7 +64,7 @@ class Glance:
     """A key's month as it stands, or that of all keys (``key`` is ``None``; then there is no limit).
 
     ``spent`` and ``held`` count what running streams have used by now as spent. ``left`` is what a new request may
-    take. ``told_exhausted``: the server said that nothing is left.
+    take of the month. ``told_exhausted``: the server said that nothing is left. ``at``: when it stood so, in seconds.
     """
 
     month: str
@@ -79,13 +79,48 @@ class Glance:
     told_exhausted: bool
     session_spent: int
     session_limit: int | None
+    session_held: int
+    at: float
 
     @property
     def share(self) -> float | None:
-        """How much of the limit is spent or held, from 0 on; ``None`` without a limit."""
+        """How much of the tightest limit is spent or held, from 0 on; ``None`` without a limit."""
         if self.told_exhausted:
             return 1.0
-        return None if self.limit is None else (self.spent + self.held) / max(1, self.limit)
+        most, spent, held = self.bound
+        return None if most is None else (spent + held) / max(1, most)
+
+    @property
+    def tightest(self) -> str:
+        """``month`` or ``session``: the limit nearer its end from 80 % of either on, before that the one that leaves
+        less; the month where there is none."""
+        if self.told_exhausted or self.session_limit is None or self.session_left is None:
+            return "month"
+        if self.limit is None or self.left is None:
+            return "session"
+        session = (self.session_spent + self.session_held) / max(1, self.session_limit)
+        month = (self.spent + self.held) / max(1, self.limit)
+        nearer = session > month if max(session, month) >= WARN_AT else self.session_left < self.left
+        return "session" if nearer else "month"
+
+    @property
+    def session_left(self) -> int | None:
+        """What the session's limit leaves to a new request; ``None`` without one."""
+        if self.session_limit is None:
+            return None
+        return max(0, self.session_limit - self.session_spent - self.session_held)
+
+    @property
+    def bound(self) -> tuple[int | None, int, int]:
+        """The tightest limit, and what is spent and held of it."""
+        if self.tightest == "session":
+            return self.session_limit, self.session_spent, self.session_held
+        return self.limit, self.spent, self.held
+
+    @property
+    def free(self) -> int | None:
+        """What the tightest limit leaves to a new request; ``None`` without one."""
+        return self.session_left if self.tightest == "session" else self.left
 
     @property
     def level(self) -> str:
@@ -126,6 +161,8 @@ def glance(book: Ledger, key: int | None = None) -> Glance:
         told_exhausted=told,
         session_spent=session.used + mine,
         session_limit=session.most,
+        session_held=max(0, session.held - mine),
+        at=now,
     )
 
 

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..machine.processes import Process, is_gone, this_process
 from .rows import End, end_entry, writable
 
 if TYPE_CHECKING:
@@ -24,11 +25,16 @@ def identity(book: Ledger) -> str:
 def end_known(book: Ledger, ends: Iterable[tuple[int, str, End]]) -> None:
     """End entries (by number and run) by what is known of them: those that are held, or were resolved by hand.
 
-    An end without a source gives the hold back. Raises :class:`LedgerFailed`; then nothing is changed.
+    What another process holds that still runs is its own: a copy of a file may tell of it. An end without a source
+    gives the hold back. Raises :class:`LedgerFailed`; then nothing is changed.
     """
-    at = book.clock()
+    at, own = book.clock(), this_process()
     with book.store.writing() as db:
         for entry, run, end in ends:
-            find = "SELECT 1 FROM entries WHERE id = ? AND run = ? AND kind = 'request'"
-            if db.execute(find, (entry, run)).fetchone():
+            find = (
+                "SELECT p.machine, p.pid, p.began FROM entries e JOIN processes p ON p.id = e.process"
+                " WHERE e.id = ? AND e.run = ? AND e.kind = 'request'"
+            )
+            holder = db.execute(find, (entry, run)).fetchone()
+            if holder is not None and (Process(*holder) == own or is_gone(Process(*holder)) is not False):
                 end_entry(db, entry, writable(end), at)

@@ -60,5 +60,9 @@ def seen(glance: report.Glance) -> dict[str, Any]:
         "warning": "; ".join(budget_words.warning(glance)),
         "session_spent": glance.session_spent,
         "session_limit": glance.session_limit,
+        "session_held": glance.session_held,
+        "tightest": glance.tightest,
+        "free": glance.free,
+        "stood": budget_words.stood(glance),
         "line": budget_words.one_line(glance),
     }

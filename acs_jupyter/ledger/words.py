@@ -47,9 +47,10 @@ def warning(glance: Glance) -> list[str]:
     """The warning a month deserves, if any."""
     if glance.told_exhausted:
         return ["the server says that the budget is used up"]
+    which = "this session's limit" if glance.tightest == "session" else "the limit"
     if glance.level == "over":
-        return ["the limit is reached"]
-    return [f"{glance.share:.0%} of the limit is spent or held"] if glance.level == "warn" else []
+        return [f"{which} is reached"]
+    return [f"{glance.share:.0%} of {which} is spent or held"] if glance.level == "warn" else []
 
 
 def page(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: int, where: str) -> str:
@@ -105,9 +106,17 @@ def settled(ended: Sequence[Hold], left: Sequence[Hold], way: str, asked: int) -
 
 
 def _limit(glance: Glance) -> str:
+    if glance.tightest == "session":
+        month = "" if glance.limit is None else f" ({glance.left or 0:,} of the month's {glance.limit:,})"
+        return f"{glance.free or 0:,} of this session's {glance.session_limit:,} left{month}"
     if glance.limit is None:
         return "no limit"
     return f"{glance.left or 0:,} of {glance.limit:,} left"
+
+
+def stood(glance: Glance) -> str:
+    """When it stood so, for a copy that moves no more."""
+    return f"as it stood at {datetime.fromtimestamp(glance.at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _session(glance: Glance) -> str:

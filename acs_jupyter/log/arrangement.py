@@ -11,6 +11,7 @@ Nothing is destroyed: a deleted node stays where it is, with the mark ``deleted`
     tags      list of words             note      text            rating    number
     visited   the child that was looked at last                   sampling  fields that growing from here uses
     made_of   the nodes a written one came from                   meta      what else is known, kept as it came
+    sample    the generated node that a written one is a part of, when all of it is
     map       what may follow, as looms/multiverse.py packs it    scores    numbers of a search, by the scorer's name
     hoisted   (of the whole tree) the nodes shown as root, innermost last        title (of the whole tree)
 """
@@ -54,7 +55,7 @@ def _table(value: Any) -> bool:
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "deleted": _flag, "bookmark": _flag, "unread": _flag, "folded": _flag, "tags": _words, "note": _text,
     "rating": _number, "visited": _text, "sampling": _table, "made_of": _words, "meta": _table,
-    "map": _table, "scores": _table,
+    "sample": _text, "map": _table, "scores": _table,
 }  # fmt: skip
 _WHOLE_FIELDS: dict[str, Callable[[Any], bool]] = {"hoisted": _words, "title": _text, "meta": _table}
 
@@ -156,6 +157,24 @@ class _Tree:
         self._nodes[one.node] = node
         if one.made_of:
             self._marks[one.node] = {"made_of": list(one.made_of)}
+        whole = self._sample(one)
+        if whole is not None:
+            self._marks.setdefault(one.node, {})["sample"] = whole.id
+            node.stop_reason = whole.stop_reason if one.finish_reason is not None else None
+
+    def _sample(self, one: Written) -> Node | None:
+        """The one generated node that all pieces are of: a cut of it, or cuts of it put together again."""
+        found = {self._sample_of(piece.node or next(iter(one.made_of), ""), piece) for piece in one.pieces}
+        (name,) = found if len(found) == 1 else (None,)
+        return None if name is None else self._nodes[name]
+
+    def _sample_of(self, name: str, piece: Piece) -> str | None:
+        source = self._nodes.get(name)
+        if source is None or (
+            not piece.node and (source.tokens or not piece.text or piece.text not in source.text)
+        ):
+            return None
+        return name if source.choice is not None else self._marks.get(name, {}).get("sample")
 
     def forget(self, one: Written) -> None:
         self._siblings(one.parent).remove(one.node)
@@ -215,6 +234,11 @@ class _Tree:
         return self._roots if parent is None else self._nodes[parent].children
 
 
+def sampled(arrangement: Arrangement, node: Node) -> bool:
+    """Whether a model wrote the node: it was generated, or is a part of one that was."""
+    return node.choice is not None or arrangement.mark(node.id, "sample") is not None
+
+
 def compose(node: Node, pieces: tuple[Piece, ...], nodes: dict[str, Node]) -> None:
     """Fill a written node with its pieces; a text among tokens is one token of which nothing is known."""
     tokenised = any(piece.node for piece in pieces)
@@ -235,4 +259,4 @@ def compose(node: Node, pieces: tuple[Piece, ...], nodes: dict[str, Node]) -> No
             node.top.append(None)
 
 
-__all__ = ["WHOLE", "Arrangement", "Step", "compose"]
+__all__ = ["WHOLE", "Arrangement", "Step", "compose", "sampled"]

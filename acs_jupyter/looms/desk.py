@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..client import AsyncClient
+from ..client import AsyncClient, Client
 from ..errors import AcsError, InvalidRequest
 from ..keeping.showing import in_kernel, show
 from ..log import revising
@@ -149,7 +149,9 @@ class LoomDesk:
         lacking = {name: value for name, value in _USUAL.items() if name not in growth.fields}
         if given:
             loom._do(lambda: revising.remembered(loom.session, node, sampling))
-        self._grower.send({**lacking, **growth.fields}, growth.parents, growth.origin, window.tell)
+        if growth.unnamed:
+            lacking["model"] = self._default()
+        self._grower.send({**growth.fields, **lacking}, growth.parents, growth.origin, window.tell)
 
     def _branch(self, intent: AnyIntent, window: LoomWindow) -> None:
         """What the live cell has too: an alternative put in place, a place sampled again, stop."""
@@ -166,6 +168,15 @@ class LoomDesk:
         with self._lock:
             self._grower.begun = lambda run: window.say(look=node_of(run, 0))
             self._grower.obey(intent, window.tell)
+
+    def _default(self) -> str | None:
+        """The model that answers where none is named, by its id."""
+        client = self._pump().client
+        if client.model is None and not client._learned:
+            with client.same(Client) as asking:
+                asking.learn()
+                client._default, client._learned = asking._default, asking._learned
+        return client.model or client._default
 
     def _pump(self) -> Pump:
         client: Any = self.loom.client

@@ -129,7 +129,9 @@ def read(path: str | os.PathLike[str]) -> Session:
 
 
 def _locked(path: Path) -> FileLock:
-    return FileLock(path.with_name(f"{path.name}.lock"))
+    return FileLock(
+        path.with_name(f"{path.name}.lock"), "call loom.close() on the loom that keeps it, then open it again"
+    )
 
 
 def _cut_torn(path: Path) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..log.arrangement import sampled
 from ..log.session import Session
 from .measure import path_logprob, scored
 from .query import TOKEN_NAMES, model_of
@@ -30,7 +31,7 @@ def node_frame(session: Session, nodes: list[str], children: dict[str, int]) -> 
 def _row(session: Session, name: str, children: int) -> list[Any]:
     node, run = session.nodes[name], session.runs[session.nodes[name].run]
     path, own = path_logprob(session, name), scored(session, node)
-    generated = node.choice is not None
+    generated = sampled(session.arrangement, node)
     marks = session.arrangement.marks.get(name, {})
     sampling = [run.request.get(field) for field in ("temperature", "top_p", "seed", "max_tokens")]
     return [
@@ -43,7 +44,10 @@ def _row(session: Session, name: str, children: int) -> list[Any]:
 
 
 def token_frame(session: Session, nodes: list[str]) -> pd.DataFrame:
-    """One row a token. ``rank`` is among what was returned, ``other`` the mass that was not."""
+    """One row a token. ``other``: the mass that was not returned.
+
+    ``rank``: 1 = most likely, ``<NA>`` for a token that is not among the returned likeliest.
+    """
     rows = []
     for name in nodes:
         node = session.nodes[name]
@@ -51,6 +55,6 @@ def token_frame(session: Session, nodes: list[str]) -> pd.DataFrame:
             logprob, top = node.logprobs[i], node.top[i]
             probability = None if logprob is None else math.exp(min(logprob, 0.0))
             other = None if top is None else max(0.0, 1.0 - sum(math.exp(min(v, 0.0)) for v in top.values()))
-            surprisal, rank = TOKEN_NAMES["surprisal"](node, i), TOKEN_NAMES["rank"](node, i)
+            surprisal, rank = (TOKEN_NAMES[measure](session, node, i) for measure in ("surprisal", "rank"))
             rows.append([name, i, token, logprob, probability, surprisal, rank, other, top])
-    return pd.DataFrame(rows, columns=TOKEN_COLUMNS)
+    return pd.DataFrame(rows, columns=TOKEN_COLUMNS).astype({"rank": "Int64"})

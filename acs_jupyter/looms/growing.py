@@ -29,6 +29,11 @@ class Growth:
     origin: Origin | None
     opened: list[str]
 
+    @property
+    def unnamed(self) -> bool:
+        """Whether no model is asked for: the client is to learn which one answers."""
+        return self.fields.get("model") is None
+
     def exchange(self, client: Any) -> Any:
         """The run of a client that it makes; nothing is sent. Raises ``InvalidRequest``."""
         return client.exchange(client.request(**self.fields), parents=self.parents, origin=self.origin)

@@ -228,6 +228,8 @@ class Loom(Measuring):
 
     def _driven(self, growth: Growth) -> list[str]:
         client: Any = self._client_of("drive")
+        if growth.unnamed:
+            client.learn()
         exchange = growth.exchange(client)
         for _ in client.drive(exchange, growth.sink(self.session)):
             pass
@@ -235,6 +237,8 @@ class Loom(Measuring):
 
     async def _driven_async(self, growth: Growth) -> list[str]:
         client: Any = self._client_of("drive")
+        if growth.unnamed:
+            await client.learn()
         exchange = growth.exchange(client)
         async for _ in client.drive(exchange, growth.sink(self.session)):
             pass

@@ -88,6 +88,7 @@ class Measuring(Changing):
             from ..scores.scoring import run_steps  # noqa: PLC0415  # numpy loads with the first score
 
             client = self._client_of("complete")
+            client.learn()
             with self._kept(done, client):
                 run_steps(steps, client)
         return here
@@ -99,6 +100,7 @@ class Measuring(Changing):
             from ..scores.scoring import run_steps_async  # noqa: PLC0415  # as above
 
             client = self._client_of("complete")
+            await client.learn()
             with self._kept(done, client):
                 await run_steps_async(steps, client)
         return here
@@ -196,6 +198,8 @@ class Measuring(Changing):
         search, here, sampling = self._search(node, scorer, how)
         with self._accounted(self.client):
             for growth, grown in self._growths(search, here, sampling):
+                if growth.unnamed:
+                    self.client.learn()
                 exchange = growth.exchange(self._client_of("drive"))
                 with grown(exchange):
                     for _ in self.client.drive(exchange, growth.sink(self.session)):
@@ -208,6 +212,8 @@ class Measuring(Changing):
         search, here, sampling = self._search(node, scorer, how)
         with self._accounted(self.client):
             for growth, grown in self._growths(search, here, sampling):
+                if growth.unnamed:
+                    await self.client.learn()
                 exchange = growth.exchange(self._client_of("drive"))
                 with grown(exchange):
                     async for _ in self.client.drive(exchange, growth.sink(self.session)):

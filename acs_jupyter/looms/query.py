@@ -7,7 +7,8 @@ Owns the little language and what its names mean. It must not know who searches.
 
 ``token``, ``logprob``, ``surprisal`` and ``rank`` are of each generated token: the predicate holds where one token
 fits. The other names are of the node; a sampling field (``temperature``, ``seed``, ...) is that of the node's run.
-What is not known fits nothing but ``== none``.
+What is not known fits nothing but ``== none`` and ``!=``; so does the ``rank`` of a token that is not among the
+likeliest that were returned.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidRequest
+from ..log.arrangement import sampled
+from ..log.ranking import asked_of, rank_of
 from ..log.revising import alive
 from ..log.session import Node, Session
 from ..wire import SAMPLING_FIELDS
@@ -36,19 +39,19 @@ _ORDER: dict[str, Callable[[Any, Any], Any]] = {
 Predicate = Callable[[Session, Node], bool]
 
 
-def _rank(node: Node, index: int) -> int | None:
-    top, logprob = node.top[index], node.logprobs[index]
-    return None if top is None or logprob is None else 1 + sum(value > logprob for value in top.values())
+def _rank(session: Session, node: Node, index: int) -> int | None:
+    asked = asked_of(session, node, index)
+    return rank_of(node.tokens[index], node.logprobs[index], node.top[index], asked)
 
 
-def _surprisal(node: Node, index: int) -> float | None:
+def _surprisal(session: Session, node: Node, index: int) -> float | None:
     logprob = node.logprobs[index]
     return None if logprob is None else -logprob / 0.6931471805599453
 
 
-TOKEN_NAMES: dict[str, Callable[[Node, int], Any]] = {
-    "token": lambda node, i: node.tokens[i],
-    "logprob": lambda node, i: node.logprobs[i],
+TOKEN_NAMES: dict[str, Callable[[Session, Node, int], Any]] = {
+    "token": lambda session, node, i: node.tokens[i],
+    "logprob": lambda session, node, i: node.logprobs[i],
     "surprisal": _surprisal,
     "rank": _rank,
 }
@@ -65,7 +68,7 @@ def _mean(session: Session, node: Node) -> float | None:
 
 def model_of(session: Session, node: Node) -> str | None:
     """The checkpoint that wrote a node, or the model that was asked for; ``None`` for a text of a person."""
-    if node.choice is None:
+    if not sampled(session.arrangement, node):
         return None
     run = session.runs[node.run]
     return run.checkpoint or run.request.get("model")
@@ -78,8 +81,10 @@ NODE_NAMES: dict[str, Callable[[Session, Node], Any]] = {
     "model": model_of,
     "finish": lambda session, node: node.finish_reason,
     "stopped_by": lambda session, node: node.stop_reason,
-    "outcome": lambda session, node: session.runs[node.run].outcome if node.choice is not None else None,
-    "generated": lambda session, node: node.choice is not None,
+    "outcome": lambda session, node: (
+        session.runs[node.run].outcome if sampled(session.arrangement, node) else None
+    ),
+    "generated": lambda session, node: sampled(session.arrangement, node),
     "tokens": lambda session, node: len(node.tokens),
     "chars": lambda session, node: len(session.own_text(node)),
     "total": lambda session, node: scored(session, node).total,
@@ -104,15 +109,15 @@ class _Comparison:
 
     def holds(self, session: Session, node: Node) -> bool:
         if self.name in TOKEN_NAMES:
-            return bool(self.tokens(node))
+            return bool(self.tokens(session, node))
         if self.name in NODE_NAMES:
             return _fits(NODE_NAMES[self.name](session, node), self.op, self.value)
         return _fits(session.runs[node.run].request.get(self.name), self.op, self.value)
 
-    def tokens(self, node: Node) -> list[int]:
+    def tokens(self, session: Session, node: Node) -> list[int]:
         """The tokens that fit."""
         known = TOKEN_NAMES[self.name]
-        return [i for i in range(len(node.tokens)) if _fits(known(node, i), self.op, self.value)]
+        return [i for i in range(len(node.tokens)) if _fits(known(session, node, i), self.op, self.value)]
 
 
 def parse(text: str) -> Predicate:

@@ -95,6 +95,7 @@ class Surveys:
         problem = ""
         try:
             with client, self._here.again(), self._loom._kept(done, client):
+                client.learn()
                 run_steps(steps, client)
         except AcsError as error:
             problem = " ".join(str(error).split())
@@ -109,6 +110,6 @@ class Surveys:
             stop.set()
 
     def _show(self, window: LoomWindow, found: Multiverse, *, busy: bool, problem: str = "") -> None:
-        line = "Mapping… " * busy + measures.map_line(found)
+        line = measures.map_line(found, busy=busy)
         told = {"what": "map", "node": found.node, "line": line, "cells": measures.map_cells(found)}
         window.say(measured={**told, "busy": busy, "refused": problem})

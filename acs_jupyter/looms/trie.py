@@ -9,23 +9,25 @@ of 95 %, of the share that was observed; it takes samples as independent, which 
 are not.
 
 ``probability`` is what the model stated, before temperature, top_p and the other settings, which change what is
-sampled; ``sampled`` is what the settings of these samples leave of it, as far as the recorded alternatives tell
-(``sampling.py``). At a temperature other than 1 compare the share with that.
+sampled; ``sampled`` is what the settings of these samples leave of it (``sampling.py``): the stated value itself at
+temperature 1 without ``top_p``, ``top_k`` and ``min_p``, else a number only where tokens that were not returned cannot
+change it, and where no sample took what the settings would have cut. Compare the share with that.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..completion import Choice, Completion
 from ..errors import InvalidRequest
+from ..log.ranking import asked_of
 from ..log.revising import is_deleted
 from ..log.session import Node, Session
 from ..scores.calibrating import wilson
-from .sampling import Settings, reshaped, settings_of
+from .sampling import Settings, left_of, settings_of
 from .units import Unit, text_units, token_units, tokens_known
 
 if TYPE_CHECKING:
@@ -36,12 +38,16 @@ _BEFORE = 60
 
 @dataclass(frozen=True)
 class Sample:
-    """One text: its node, its units, whether it ended by itself, what it was sampled with."""
+    """One text: its node, its units, whether it ended by itself, what it was sampled with.
+
+    ``asked``: how many alternatives were asked for, ``None`` where that is not known.
+    """
 
     node: str
     units: tuple[Unit, ...]
     ended: bool
     settings: Settings
+    asked: int | None = None
     last: Unit | None = None
 
 
@@ -223,7 +229,8 @@ def trie_of(nodes: Sequence[tuple[Session, Node]]) -> Trie:
     waiting = [(root, samples, 0)]
     while waiting:
         waiting += _grown(*waiting.pop())
-    return Trie(root, "tokens" if by_tokens else "text", tuple(_notes(samples, by_tokens)))
+    found = Trie(root, "tokens" if by_tokens else "text")
+    return replace(found, notes=tuple(_notes(samples, found)))
 
 
 def _sample(session: Session, node: Node, by_tokens: bool) -> Sample:
@@ -232,16 +239,22 @@ def _sample(session: Session, node: Node, by_tokens: bool) -> Sample:
     if not by_tokens:
         return Sample(node.id, tuple(text_units(session, node)), ended, settings)
     units, last = token_units(session, node)
-    return Sample(node.id, tuple(units), ended, settings, last)
+    asked = asked_of(session, node, len(node.tokens))
+    return Sample(node.id, tuple(units), ended, settings, asked, last)
 
 
-def _notes(samples: list[Sample], by_tokens: bool) -> Iterator[str]:
-    if not by_tokens:
+def _notes(samples: list[Sample], found: Trie) -> Iterator[str]:
+    if found.by != "tokens":
         yield "Counted by characters: the tokens of some samples are not known (ask for logprobs)."
     if any(one.settings.penalised for one in samples):
         yield "Penalties change what is sampled; what they leave is not worked out."
     elif any(one.settings != Settings() for one in samples):
         yield "Sampled with settings: compare the share with what they leave, not with what the model stated."
+        if any(way.probability is not None and way.sampled is None for way, _, _ in found.walk() if way.of):
+            yield (
+                "What they leave is told only where tokens that were not returned cannot change it: ask for more "
+                "logprobs, or sample with a top_k within them."
+            )
 
 
 # -- counting -------------------------------------------------------------------------------------
@@ -263,14 +276,21 @@ def _grown(node: TrieNode, samples: list[Sample], at: int) -> list[tuple[TrieNod
             node.cut += 1
     chose = [one for group in ways.values() for one in group]
     stated, sampled = _said(chose, at)
+    plain = all(one.settings == Settings() for one in chose)
+    if any(sampled.get(token) == 0 for token in ways):  # what was drawn speaks against it
+        sampled = {}
     for token, group in sorted(ways.items(), key=lambda item: -len(item[1])):
         tokens = () if token is None else (token,)
         names = tuple(one.node for one in group)
-        way = TrieNode(token, tokens, at, len(group), len(chose), names, _own(group, at), sampled.get(token))
+        own = _own(group, at)
+        left = own if plain else sampled.get(token)
+        way = TrieNode(token, tokens, at, len(group), len(chose), names, own, left)
         node.children.append(way)
     for text, probability in stated.items():
         if text not in ways:
-            way = TrieNode(text, (text,), at, 0, len(chose), (), probability, sampled.get(text))
+            way = TrieNode(
+                text, (text,), at, 0, len(chose), (), probability, probability if plain else sampled.get(text)
+            )
             node.untaken.append(way)
     return [
         (way, ways[way.token], at + 1) for way in reversed(node.children) if way.token is not None
@@ -287,20 +307,34 @@ def _own(group: list[Sample], at: int) -> float | None:
     return math.fsum(math.exp(min(value, 0.0)) for value in known) / len(known) if known else None
 
 
-def _said(chose: list[Sample], at: int) -> tuple[dict[str, float], dict[str | None, float]]:
+def _complete(one: Sample, at: int) -> int:
+    """How many of the alternatives are the likeliest of all: the last of a list may have come for being sampled."""
+    unit = _at(one, at)
+    listed = len((unit.top if unit is not None else None) or {})
+    return max(0, listed - 1) if one.asked is None else min(one.asked, listed)
+
+
+def _said(chose: list[Sample], at: int) -> tuple[dict[str, float], dict[str | None, float | None]]:
     """The alternatives at a place with what the model stated, likeliest first, and what the settings leave of them."""
     found: dict[str, list[float]] = {}
     for one in chose:
         unit = _at(one, at)
         for text, logprob in ((unit.top if unit is not None else None) or {}).items():
             found.setdefault(text, []).append(logprob)
+    complete = max((_complete(one, at) for one in chose), default=0)
     merged = {text: math.fsum(values) / len(values) for text, values in found.items()}
     order = sorted(merged, key=lambda text: -merged[text])
     stated = {text: math.exp(min(merged[text], 0.0)) for text in order}
-    left: dict[str | None, float] = {}
+    left: dict[str | None, float | None] = {}
     if not any(one.settings.penalised for one in chose):
         for settings in {one.settings for one in chose}:
             weight = sum(one.settings == settings for one in chose) / len(chose)
-            for text, value in zip(order, reshaped([merged[t] for t in order], settings), strict=True):
-                left[text] = left.get(text, 0.0) + weight * value
+            values = (
+                stated.values()
+                if settings == Settings()
+                else left_of([merged[text] for text in order], complete, settings)
+            )
+            for text, value in zip(order, values, strict=True):
+                sofar = left.get(text, 0.0)
+                left[text] = None if sofar is None or value is None else sofar + weight * value
     return {text: stated[text] for text in order if text}, left

@@ -364,5 +364,6 @@ class Notebook:
             raise
         except AcsError:
             return None
-        default = [model.id for model in known if model.default] or [model.id for model in known]
-        return default[0] if default else None
+        from ..wire import default_of  # noqa: PLC0415  # there is a list of models
+
+        return default_of(known)

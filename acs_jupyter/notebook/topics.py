@@ -43,7 +43,7 @@ _RESULT = """\
     result.text, result.texts          the first choice's text (so is str); all choices' texts
     result.tokens[0].alternatives      what the model weighed, most likely first
     result.usage, result.request_id    tokens spent; the id to quote in a bug report
-    result.to_frame()                  one row a token; rank counts what was returned, so the last is a lower bound
+    result.to_frame()                  one row a token; rank is <NA> for one not among the returned likeliest
     result.choices[0].prompt_tokens    with --prompt-logprobs: the prompt's own tokens, scored
     result.replay()                    send it again and say where the two part
     result.branches                    what was branched from it in the live cell; each has origin, source, branches

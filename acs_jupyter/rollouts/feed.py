@@ -110,9 +110,10 @@ class Feed:
             row.request = self._plan.variants[row.variant].request(decoded(row.prompt))
         return row.request
 
-    def coming(self, row: Row, count: int) -> list[Row]:
-        """Requests that will be taken after this one, if nothing comes between; at most so many."""
-        return list(itertools.islice(self._waiting.get(row.variant, ()), count))
+    def coming(self, count: int) -> list[Row]:
+        """Requests that will be taken next, if nothing comes between; at most so many."""
+        queues = [itertools.islice(queue, count) for queue in self._waiting.values()]
+        return list(itertools.islice(heapq.merge(*queues, key=lambda each: each.number), count))
 
     def _read(self) -> None:
         page = self._journal.pending(self._place, self._after, PAGE)

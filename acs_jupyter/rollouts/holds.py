@@ -58,7 +58,8 @@ class Holds:
             return
         if found is not None:
             self._meter.release(found[1])
-        coming = [each for each in feed.coming(row, AHEAD - 1) if each.number not in self._next]
+        room = AHEAD - 1 - len(self._next)
+        coming = [each for each in feed.coming(AHEAD - 1) if each.number not in self._next][:room]
         try:
             with uninterrupted(), hurried():
                 self._hold(exchange, row, feed, coming)

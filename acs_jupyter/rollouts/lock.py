@@ -18,10 +18,13 @@ _HOLDER = 16
 
 
 class FileLock:
-    """Held from its making until :meth:`release`. Raises :class:`InvalidRequest` when somebody else has it."""
+    """Held from its making until :meth:`release`. Raises :class:`InvalidRequest` when somebody else has it.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    ``own``: what to do when this process has it, in words.
+    """
+
+    def __init__(self, path: Path, own: str = "wait for it, or stop it") -> None:
+        self._path, self._own = path, own
         self._file: int | None = None
         while self._file is None:
             handle = self._opened()
@@ -53,8 +56,9 @@ class FileLock:
                 if holder
                 else "somebody"
             )
+            way = self._own if by == "this process" else "wait for it, or stop it"
             name = self._path.name.removesuffix(".lock")
-            raise InvalidRequest(f"{name} is being written by {by}: wait for it, or stop it.") from None
+            raise InvalidRequest(f"{name} is being written by {by}: {way}.") from None
         return handle
 
     def forked(self) -> None:

@@ -126,7 +126,8 @@ class Results:
         import pandas as pd  # noqa: PLC0415  # loads only when a frame is asked for
 
         rows = self.token_rows() if tokens else self.choice_rows(pending=pending)
-        return pd.DataFrame(list(rows), columns=self.columns(tokens=tokens))
+        frame = pd.DataFrame(list(rows), columns=self.columns(tokens=tokens))
+        return frame.astype({"rank": "Int64"}) if tokens else frame
 
     def _completion(self, entry: Entry, result: Packed) -> RolloutCompletion:
         variant = self.plan.variants[entry.number % len(self.plan.variants)]

@@ -169,11 +169,10 @@ def _stored_model(into: str | os.PathLike[str] | None) -> str | None:
 def _served_model(sender: Any) -> str | None:
     """The server's default by name: a request without a model would be routed silently."""
     from ..client import Client  # noqa: PLC0415  # only when no model is named
+    from ..wire import default_of  # noqa: PLC0415  # as above
 
     with Client(sender.base_url, sender._secret) as asking:
-        known = asking.models()
-    found = [model.id for model in known if model.default] or [model.id for model in known]
-    return found[0] if found else None
+        return default_of(asking.models())
 
 
 def _named(plan: Plan, items: list[Item]) -> str:

@@ -34,6 +34,9 @@ _BESIDE = """<style>
 .jp-OutputArea:has(.acs-budget) .acs-budget-beside{display:none}
 .jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-budget-beside):not(:has(.acs-budget))
 {display:none}
+.acs-budget-beside[data-level="warn"]{color:#9a5b00;font-weight:600}
+[data-jp-theme-light="false"] .acs-budget-beside[data-level="warn"]{color:#ffb74d}
+.acs-budget-beside[data-level="over"]{color:var(--jp-error-color1,#c62828);font-weight:600}
 </style>"""
 
 
@@ -52,6 +55,9 @@ class BudgetWindow(anywidget.AnyWidget):
         self.copy: Any = None
         """The handle of the static line beside the window, once somebody has shown it."""
         self._copied = 0.0
+        self._copied_line = ""
+        self._copied_level = None
+        self._stood = ""
         self._shown = True
         super().__init__(**traits)
         self.on_msg(self._received)
@@ -66,6 +72,7 @@ class BudgetWindow(anywidget.AnyWidget):
     def refresh(self) -> None:
         """Look now, and send what has changed."""
         seen = self._look()
+        self._stood = str(seen.pop("stood", ""))  # apart: a meter at rest sends nothing
         now, spent = time.monotonic(), int(seen["spent"])
         while self._past and self._past[0][0] < now - RATE_OVER:
             self._past.popleft()
@@ -79,10 +86,12 @@ class BudgetWindow(anywidget.AnyWidget):
         """A look on the watch's thread; the static line follows, less often."""
         if not self._shown:
             return
-        before = self.seen
         self.refresh()
-        if self.copy is not None and self.seen != before and time.monotonic() - self._copied > COPY_EVERY:
-            self._copied = time.monotonic()
+        if self.copy is None or self.line == self._copied_line:
+            return
+        level = json.loads(self.seen).get("level")
+        if level != self._copied_level or time.monotonic() - self._copied > COPY_EVERY:
+            self._copied, self._copied_line, self._copied_level = time.monotonic(), self.line, level
             self.copy.update(self.plain(), raw=True)
 
     def close(self) -> None:
@@ -94,9 +103,12 @@ class BudgetWindow(anywidget.AnyWidget):
         return self.line
 
     def plain(self) -> dict[str, str]:
-        """The static line: what is read where no kernel is."""
-        line = f'<div class="acs-static acs-budget-beside">{html.escape(self.line)}</div>'
-        return {"text/plain": self.line, "text/html": _BESIDE + line}
+        """The static line: what is read where no kernel is, and the time at which it stood so."""
+        seen = json.loads(self.seen)
+        level = html.escape(str(seen.get("level", "ok")))
+        text = " · ".join(filter(None, (self.line, self._stood)))
+        line = f'<div class="acs-static acs-budget-beside" data-level="{level}">{html.escape(text)}</div>'
+        return {"text/plain": text, "text/html": _BESIDE + line}
 
     def _received(self, _: Any, content: Any, buffers: Any) -> None:
         if isinstance(content, dict) and isinstance(content.get("shown"), bool):

@@ -157,7 +157,10 @@ def _words(session: Session, place: Place) -> str:
     """Number, how it ended, and the marks of a node, in one line."""
     node, run = place.node, session.runs[place.node.run]
     words = [place.name]
-    if node.choice is not None:
+    if session.arrangement.mark(node.id, "sample") is not None:
+        words.append("split from a sample")
+        words += [finish_words(node, run)] if node.finish_reason is not None else []
+    elif node.choice is not None:
         words.append(finish_words(node, run) or outcome_words(run))
         if not node.text:
             words.append("empty")

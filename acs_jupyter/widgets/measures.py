@@ -54,7 +54,9 @@ def shown(text: str | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """0 to 1 as a percentage, ``–`` where it is not known."""
+    """0 to 1 as a percentage, ``–`` where it is not known, ``<0.01 %`` for less than two digits show."""
+    if value is not None and 0 < value < 0.0001:
+        return "<0.01 %"
     return (
         "–"
         if value is None
@@ -83,7 +85,7 @@ def trie_rows(found: Trie) -> list[dict[str, Any]]:
 
 
 def _way(way: TrieNode, depth: int, before: str | None) -> dict[str, Any]:
-    text = way.text[:_TEXT]
+    text = way.text if len(way.text) <= _TEXT else way.text[:_TEXT] + "…"
     return {
         "depth": depth, "before": before, "token": way.token, "text": text, "count": way.count, "of": way.of,
         "low": way.low, "high": way.high, "p": way.probability, "q": way.sampled, "cut": way.cut,
@@ -95,12 +97,16 @@ def trie_line(found: Trie) -> str:
     """What was counted, in a line."""
     unit = "tokens" if found.by == "tokens" else "characters"
     first = found.root.children
-    where = "from the start" if not found.root.tokens else f"after {len(found.root.tokens)} {unit}"
+    where = "from the start" if not found.root.tokens else f"after {_counted(len(found.root.tokens), unit)}"
     if len(found.forks) == 0:
-        return " ".join([f"{found.samples} samples, one and the same.", *found.notes])
+        return " ".join([f"{_counted(found.samples, 'samples')}, one and the same.", *found.notes])
     forks = len(found.forks)
     words = f"{found.samples} samples part {where if len(first) > 1 else 'later'}; {forks} fork{'s' * (forks > 1)}."
     return " ".join([words, *found.notes])
+
+
+def _counted(count: int, units: str) -> str:
+    return f"{count} {units.removesuffix('s') if count == 1 else units}"
 
 
 def diff_rows(found: Diff) -> list[dict[str, Any]]:
@@ -124,7 +130,7 @@ def diff_line(found: Diff) -> str:
     tails = ""
     if a is not None and b is not None:
         tails = f" From there on the logprobs are {a:.2f} and {b:.2f} nats.".replace("-", "−")
-    return f"They part after {found.parts_at} {found.by}.{tails}"
+    return f"They part after {_counted(found.parts_at, found.by)}.{tails}"
 
 
 def map_cells(found: Multiverse) -> list[dict[str, Any]]:
@@ -163,17 +169,18 @@ def _tops(found: Multiverse) -> list[float]:
     return tops
 
 
-def map_line(found: Multiverse) -> str:
-    """What a map tells and what it does not, in a line."""
+def map_line(found: Multiverse, *, busy: bool = False) -> str:
+    """What a map tells and what it does not, in a line. ``busy``: it still grows, so nothing is said of its end."""
     if not found.by:
-        return "Nothing was asked yet."
+        return "Mapping…" if busy else "Nothing was asked yet."
     why = {
         "budget": "It stopped at its budget.", "requests": "It stopped at its number of requests.",
         "stopped": "It was stopped.",
-    }.get(found.stopped, "")  # fmt: skip
+    }.get("" if busy else found.stopped, "")  # fmt: skip
     counted = f"{found.spent:,} tokens in {found.requests} requests."
-    mass = f"{percent(found.unexpanded)} is not told further, {percent(found.unnamed)} of it in tokens without a name."
-    words = [f"{len(found.cells) - 1} cells.", mass, counted, why, *found.notes]
+    open_mass = percent(max(0.0, found.unexpanded - found.unnamed))
+    mass = f"{percent(found.unnamed)} lies in tokens the server did not return; {open_mass} in tokens not followed yet."
+    words = ["Mapping…" if busy else "", f"{len(found.cells) - 1} cells.", mass, counted, why, *found.notes]
     return " ".join(word for word in words if word)
 
 
@@ -300,7 +307,9 @@ def _escaped(text: str | None, plain: bool = True) -> str:
 
 
 def _table(heads: list[str], body: list[str]) -> str:
-    names = "".join(f"<th{' class=t' if not i else ''}>{_escaped(head)}</th>" for i, head in enumerate(heads))
+    names = "".join(
+        f"<th{' class=t' if not i else ''}>{_escaped(head, False)}</th>" for i, head in enumerate(heads)
+    )
     return f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 

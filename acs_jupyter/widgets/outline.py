@@ -108,6 +108,7 @@ class Outline:
                 names.append(event.origin.node)
             elif isinstance(event, ev.Revised):
                 names += [piece.node for one in event.written for piece in one.pieces if piece.node]
+                names += [name for one in event.written for name in one.made_of]
         lacking = [name for name in dict.fromkeys(names) if name in self._lacking]
         return self.contents(session, lacking) if lacking else None
 

@@ -4,7 +4,7 @@
  * The kernel checks what is asked for; an event that cannot be folded throws and is never sent.
  */
 import type { Change, Piece, Revised, Written } from "./events";
-import { nodeOf, runOf, type NodeState, type State } from "./state";
+import { emptyLists, emptyNode, nodeOf, runOf, type NodeState, type State } from "./state";
 
 export interface LoomState {
   marks: Record<string, Record<string, unknown>>;
@@ -32,35 +32,34 @@ export function markOf(state: State, id: string, field: string): unknown {
 
 function shift(from: string[], to: string[]): void {
   const step = from.pop();
-  if (step === undefined) throw new Error("there is no such step");
+  if (step === undefined) throw new Error("no such step");
   to.push(step);
 }
 
 function write(state: State, loom: LoomState, one: Written): void {
   const { node: id, run, parent = null, pieces = [], finish_reason = null, made_of = [] } = one;
   runOf(state, run);
-  const node: NodeState = {
-    id,
-    run,
-    parent,
-    choice: null,
-    ids: null,
-    echo: false,
-    kept: 0,
-    origin: null,
-    text: "",
-    tokens: [],
-    logprobs: [],
-    top: [],
-    scores: null,
-    finish_reason,
-    stop_reason: null,
-    children: [],
-  };
+  const node: NodeState = { ...emptyNode, id, run, parent, choice: null, ids: null, echo: false, text: "", ...emptyLists(), finish_reason };
   compose(state, node, pieces);
   siblings(state, parent).push(id);
   state.nodes[id] = node;
   if (made_of.length > 0) marksOf(loom, id)["made_of"] = [...made_of];
+  const [whole, other] = new Set(pieces.map((piece) => sampleOf(state, loom, piece, made_of)));
+  if (!whole || other !== undefined) return;
+  marksOf(loom, id)["sample"] = whole;
+  if (finish_reason !== null) node.stop_reason = nodeOf(state, whole).stop_reason;
+}
+
+/** The generated node that a piece is of, "" when there is none. */
+function sampleOf({ nodes }: State, { marks }: LoomState, { node, text = "" }: Piece, made_of: string[]): string {
+  const source = nodes[node || made_of[0] || ""];
+  if (!source || !(node || (text && !source.tokens.length && source.text.includes(text)))) return "";
+  return source.choice !== null ? source.id : ((marks[source.id]?.["sample"] ?? "") as string);
+}
+
+/** Whether a model wrote a node: it was generated, or is a part of one that was. */
+export function isSampled(state: State, node: NodeState): boolean {
+  return node.choice !== null || markOf(state, node.id, "sample") !== undefined;
 }
 
 function compose(state: State, node: NodeState, pieces: Piece[]): void {
@@ -68,11 +67,9 @@ function compose(state: State, node: NodeState, pieces: Piece[]): void {
   for (const { node: from = "", start = 0, stop = 0, text = "" } of pieces) {
     if (from !== "") {
       const source = nodeOf(state, from);
-      const tokens = source.tokens.slice(start, stop);
-      node.text += tokens.join("");
-      for (const token of tokens) node.tokens.push(token);
-      for (const logprob of source.logprobs.slice(start, stop)) node.logprobs.push(logprob);
-      for (const top of source.top.slice(start, stop)) node.top.push(top);
+      node.text += source.tokens.slice(start, stop).join("");
+      for (const list of ["tokens", "logprobs", "top"] as const)
+        for (const one of source[list].slice(start, stop)) (node[list] as unknown[]).push(one);
       continue;
     }
     node.text += text;
@@ -96,7 +93,7 @@ function set(state: State, loom: LoomState, { node: id, field, value = null }: C
 function place(state: State, id: string, [parent, before]: [string | null, string | null]): void {
   const node = nodeOf(state, id);
   for (let step = parent; step !== null; step = nodeOf(state, step).parent)
-    if (step === id) throw new Error(`node ${id} cannot hang below itself`);
+    if (step === id) throw new Error("below itself");
   const old = siblings(state, node.parent);
   old.splice(old.indexOf(id), 1);
   const target = siblings(state, parent);

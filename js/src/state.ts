@@ -220,8 +220,8 @@ function takeOver(node: NodeState, source: NodeState, origin: Origin): void {
   node.text += node.tokens.length > 0 ? node.tokens.join("") : text;
 }
 
-const emptyNode = { kept: 0, origin: null, scores: null, finish_reason: null, stop_reason: null };
-const emptyLists = () => ({ tokens: [], logprobs: [], top: [], children: [] });
+export const emptyNode = { kept: 0, origin: null, scores: null, finish_reason: null, stop_reason: null };
+export const emptyLists = () => ({ tokens: [], logprobs: [], top: [], children: [] });
 
 export function openRun(id: string, request: Record<string, unknown>, request_id: string | null, at: number): RunState {
   return {

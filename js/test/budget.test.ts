@@ -4,6 +4,7 @@ import { figures, read, shares } from "../src/widgets/budget";
 const seen = {
   name: "k", month: "2026-11", spent: 300, held: 100, limit: 1000, left: 600, running: 2, projected: 900, rate: 60,
   level: "ok", warning: "", session_spent: 1, session_limit: null,
+  session_held: 0, tightest: "month", free: 600,
 } as const;
 
 describe("the meter", () => {
@@ -12,6 +13,13 @@ describe("the meter", () => {
     expect(shares({ ...seen, spent: 950, held: 400 })).toEqual([95, (1 - 0.95) * 100]);
     expect(shares({ ...seen, spent: 2000 })).toEqual([100, 0]);
     expect(shares({ ...seen, limit: null, left: null })).toBeNull(); // there is no whole
+  });
+
+  it("follows a session's limit where that leaves the least", () => {
+    const session = { ...seen, session_spent: 1647, session_limit: 300, tightest: "session", free: 0 } as const;
+    expect(shares(session)).toEqual([100, 0]);
+    expect(figures(session)[2]).toEqual(["left", "0 tokens", "of this session’s 300"]);
+    expect(shares({ ...session, limit: null, left: null, session_spent: 75, session_held: 30 })).toEqual([25, 10]);
   });
 
   it("names every figure and its unit", () => {

@@ -84,6 +84,8 @@ describe("keys", () => {
     expect(new Set(all).size).toBe(all.length);
     expect(all.filter((key) => key.includes("Alt"))).toEqual([]);
     for (const { name, keys } of COMMANDS) for (const key of keys) expect(new Keys().command(key)).toBe(name);
+    const held = COMMANDS.flatMap(({ keys }) => keys).filter((key) => key.startsWith("Ctrl+"));
+    expect(held).toEqual(["Ctrl+z", "Ctrl+Shift+z"]); // the others are Jupyter's
   });
 
   it("are named like this", () => {

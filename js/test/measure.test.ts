@@ -5,7 +5,7 @@ import { words } from "../src/parts/measure/multiverse";
 
 describe("a measure's figures", () => {
   it("are short, and say what is not known", () => {
-    expect([1, 0.5, 0.0995, 0.05, 0.001, 0, null].map(share)).toEqual(["100 %", "50 %", "10 %", "5.0 %", "0.10 %", "0.00 %", "–"]);
+    expect([1, 0.5, 0.0995, 0.05, 0.001, 0.00003, 0, null].map(share)).toEqual(["100 %", "50 %", "10 %", "5.0 %", "0.10 %", "<0.01 %", "0.00 %", "–"]);
     expect(nats(-1.234)).toBe("−1.23");
   });
 

@@ -27,8 +27,9 @@ CELLS = (
     "frame = %acs budget\nframe",
     "%acs budget --limit none",
     "%acs budget --limit 2000",
+    "%acs budget --limit 300 --session",
 )
-WITHOUT, AGAIN = 8, 9
+WITHOUT, AGAIN, SESSION = 8, 9, 10
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -73,6 +74,7 @@ def test_the_meter_moves_warns_and_stays(
         shoot(page, f"budget-warn-{theme}")
         refused(nb)
         text_and_frame(nb, theme)
+        of_the_session(nb, meter, theme)
         saved(nb, theme)
         page.close()
 
@@ -88,6 +90,21 @@ def without_a_limit(nb: Notebook, meter: Any, theme: str) -> None:
     shoot(nb.page, f"budget-free-{theme}")
     nb.run(AGAIN)
     meter.locator(".acs-budget-bar").wait_for(state="visible")
+
+
+def of_the_session(nb: Notebook, meter: Any, theme: str) -> None:
+    """More is spent than the session may have: bar, words and colour follow that limit."""
+    nb.run(SESSION)
+    nb.page.evaluate("scrollTo(0, 0)")
+    meter.scroll_into_view_if_needed()
+    meter.get_by_text("this session's limit is reached").first.wait_for(state="attached")
+    assert meter.get_attribute("data-level") == "over"
+    assert "0 tokens left of 300" in told(meter)
+    assert "of this session’s 300" in str(meter.locator(".acs-budget-figures").text_content())
+    assert meter.locator(".acs-budget-spent").evaluate("one => one.style.width") == "100%"
+    nb.page.evaluate(AXE.read_text())
+    assert violations(nb.page) == []
+    shoot(nb.page, f"budget-session-{theme}")
 
 
 def refused(nb: Notebook) -> None:
@@ -117,7 +134,8 @@ def saved(nb: Notebook, theme: str) -> None:
     line = nb.output(2).locator(".acs-budget-beside")
     line.wait_for(state="visible")
     assert "tokens spent in" in line.inner_text()
-    assert "of 2,000 left" in line.inner_text()
+    assert "this session's limit is reached" in line.inner_text()
+    assert "as it stood at 20" in line.inner_text()
     assert "model not found" not in nb.output(2).inner_text()
     shoot(nb.page, f"budget-saved-{theme}")
 

@@ -217,7 +217,7 @@ def an_alternative_is_a_branch(desk: Desk) -> None:
 
 
 def it_is_kept_and_two_windows_show_it(desk: Desk, root: Path) -> None:
-    desk.keys("Control+s", "Home", "Shift+End")
+    desk.keys("S", "Home", "Shift+End")
     desk.write("day.loom", "Enter")
     expect(desk.loom.locator(".acs-loom-file")).to_have_text(re.compile("^day.loom$"))
     desk.nb.run(5)

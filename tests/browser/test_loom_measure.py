@@ -78,7 +78,8 @@ def two_differ(desk: Desk, found: list[Any]) -> None:
 
 
 def what_may_follow(desk: Desk, found: list[Any]) -> None:
-    desk.rows.first.focus()
+    desk.rows.first.click()
+    expect(desk.current).to_contain_text("The capital of France is")
     desk.keys("M")
     panel = desk.loom.locator(".acs-loom-measure")
     tokens = panel.get_by_label("Tokens at most")
@@ -91,7 +92,7 @@ def what_may_follow(desk: Desk, found: list[Any]) -> None:
     cells = panel.get_by_role("treeitem")
     expect(cells.first).to_contain_text("Paris", timeout=60_000)
     expect(panel.get_by_role("button", name="Go on")).to_be_enabled(timeout=120_000)
-    expect(panel.get_by_role("status")).to_contain_text("not told further")
+    expect(panel.get_by_role("status")).to_contain_text("in tokens not followed yet")
     assert cells.count() > 3
     expect(panel.locator(".acs-m-rest").first).to_be_attached()
     heights = panel.locator(".acs-m-cell").evaluate_all("all => all.map(e => [e.style.left, e.offsetHeight])")
@@ -105,10 +106,11 @@ def what_may_follow(desk: Desk, found: list[Any]) -> None:
     shoot(desk.page, "loom-map-zoomed")
     desk.keys("Backspace")
     expect(panel.locator(".acs-m-here")).not_to_contain_text("Zoomed to")
-    before = desk.rows.count()
     panel.get_by_role("button", name="Branch here").click()
-    desk.settled(before + 1)
-    assert "Paris" in str(desk.current.get_attribute("aria-label"))
+    expect(desk.loom.locator(".acs-loom-row")).to_have_count(10)  # the prompt, eight samples and the branch
+    expect(desk.loom.locator(".acs-loom-row[aria-selected=true]")).to_have_attribute(
+        "aria-label", re.compile("Paris")
+    )
 
 
 def test_the_measures(notebook: Open, page: Page, smollm_server: Running) -> None:

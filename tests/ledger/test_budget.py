@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +147,7 @@ def test_the_magic_tells_limits_exports_and_settles(shell: Shell, connect: Any, 
     assert shell.run("%%acs -m m --max-tokens 8\nHello").ok
     ran = shell.run("%acs budget")
     assert "4 tokens spent in " in ran.out
-    assert "4,996 of 5,000 left" in ran.out
+    assert "896 of this session's 900 left (4,996 of the month's 5,000)" in ran.out
     assert "(this key: key 1)" in ran.out.splitlines()[0]
     assert "4 tokens in this session (limit 900)" in ran.out
     assert "All keys in this ledger: 4 tokens today (UTC), 4 in " in ran.out
@@ -172,6 +174,8 @@ def test_the_magic_tells_limits_exports_and_settles(shell: Shell, connect: Any, 
         ("%acs budget --limit much", "--limit much: a number of tokens above 0 is needed"),
         ("%acs budget --limit 0", "above 0"),
         ("%acs budget --session", "--session goes with --limit N"),
+        ("%acs budget --session 300", "--limit 300 --session"),
+        ("%acs budget --session=2k", "--limit 2k --session"),
         ("%acs budget --zzz", "%acs help budget"),
         ("%acs budget settle --as maybe", "invalid choice"),
         ("%acs budget --export x.txt", ".csv or .jsonl"),
@@ -222,6 +226,44 @@ def test_the_meter_in_a_terminal_is_one_line(shell: Shell, connect: Any) -> None
     assert "4 tokens spent" in html
     assert "<script" not in html
     meter.close()
+
+
+def test_a_sessions_limit_that_is_used_up_is_told_everywhere(shell: Shell, connect: Any) -> None:  # noqa: F811
+    connect(STREAM)
+    shell.run("%acs budget --limit 3m")
+    assert shell.run("%acs budget --limit 10 --session").ok
+    assert shell.run("%%acs -m m --max-tokens 2\nH").ok
+    meter = BudgetMeter()
+    assert (json.loads(meter.seen)["level"], json.loads(meter.seen)["tightest"]) == ("ok", "session")
+    assert "6 of this session's 10 left" in meter.line
+    shell.run("%acs budget --limit 5 --session")
+    meter.refresh()
+    assert json.loads(meter.seen)["level"] == "warn"
+    assert "80% of this session's limit is spent or held" in meter.line
+    assert 'data-level="warn"' in meter.plain()["text/html"]
+    shell.run("%acs budget --limit 3 --session")
+    meter.refresh()
+    seen = json.loads(meter.seen)
+    assert (seen["level"], seen["free"], seen["warning"]) == ("over", 0, "this session's limit is reached")
+    copy = meter.plain()["text/html"]
+    assert 'data-level="over"' in copy
+    assert "0 of this session&#x27;s 3 left" in copy
+    assert re.search(r"as it stood at \d{4}-\d\d-\d\d \d\d:\d\d UTC", copy)
+    assert "this session's limit is reached" in shell.run("%acs budget").out.splitlines()[0]
+    shell.run("%acs budget --limit none --session")
+    meter.refresh()
+    assert (json.loads(meter.seen)["level"], "of 3,000,000 left" in meter.line) == ("ok", True)
+    meter.close()
+
+
+def test_a_month_near_its_end_warns_beside_a_small_session() -> None:
+    glance = report.glance(ledger())
+    month = replace(
+        glance, limit=1_000_000, spent=990_000, left=10_000, session_limit=5_000, session_spent=10
+    )
+    assert (month.tightest, month.level) == ("month", "warn")
+    assert replace(month, spent=0, left=1_000_000).tightest == "session"
+    assert replace(month, session_spent=5_000).level == "over"
 
 
 # -- on the command line --------------------------------------------------------------------------

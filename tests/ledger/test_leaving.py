@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ from tests.support.between import Deaf
 from tests.support.desks import until
 from tests.support.leavers import LEAVE, Side
 from tests.support.player import DONE, HANG, Player, Step, stream
-from tests.support.servers import Running, serving
+from tests.support.servers import Running, environment, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -377,3 +379,25 @@ def test_a_stream_that_ends_in_the_same_moment_is_whole() -> None:
         for _ in client.stream("Hi", max_tokens=40):
             break
     assert booked() == [(4, 2, "usage")]
+
+
+ABRUPT = """
+import sys
+from acs_jupyter import Client
+client = Client(sys.argv[1], sys.argv[2], model="m", retries=0)
+coming = {form}(client.stream("Hi", max_tokens=40))
+next(coming)
+print("came", flush=True)
+"""
+
+
+@pytest.mark.parametrize("form", ["iter", "enumerate", "lambda s: (t.text for t in s)"])
+def test_a_process_that_ends_in_the_middle_of_a_stream_ends(form: str) -> None:
+    """Its iterator is thrown away when no thread runs any more."""
+    answer = stream(frame("a", (4, 1)), 30.0, DONE)
+    with Player([answer]) as server:
+        command = [sys.executable, "-c", ABRUPT.replace("{form}", f"({form})"), server.base, KEY]
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, timeout=25, check=False
+        )
+    assert (done.returncode, done.stdout) == (0, "came\n"), done.stderr

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from acs_jupyter import errors
+from acs_jupyter.ledger import returning
 from acs_jupyter.ledger.book import Ledger
 from acs_jupyter.ledger.refusal import SHARE
-from acs_jupyter.ledger.rows import Origin
+from acs_jupyter.ledger.rows import End, Origin
 from acs_jupyter.ledger.store import Store
 from acs_jupyter.ledger.terms import Worst
+from acs_jupyter.machine import processes
+from acs_jupyter.machine.processes import this_process
 from acs_jupyter.secret import Secret
 from tests.support.ledgers import KEY
 
@@ -105,3 +110,26 @@ def test_what_waits_is_written_when_the_book_is_closed(book: Ledger) -> None:
     book.close()
     with closing(sqlite3.connect(book.store.where)) as db:
         assert db.execute("SELECT state, completion_tokens FROM entries").fetchall() == [("settled", 5)]
+
+
+def test_what_a_running_process_holds_is_its_own(book: Ledger) -> None:
+    """Whoever has a copy of a journal ends nothing of the rollout that still goes on."""
+    mine, other = book.hold_several(asked(2))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
+        began = processes._began(running.pid)
+        with book.store.writing() as db:
+            row = (this_process().machine, running.pid, began)
+            db.execute(
+                "INSERT INTO processes (machine, pid, began, notebook, at) VALUES (?, ?, ?, '', 0)", row
+            )
+            db.execute("UPDATE entries SET process = last_insert_rowid() WHERE id = ?", (other.entry,))
+        ends = [(each.entry, f"run {i}", End()) for i, each in enumerate((mine, other))]
+        returning.end_known(book, ends)
+        assert held(book) == [other.entry]
+        running.communicate(b"\n")
+    returning.end_known(book, ends)
+    assert held(book) == []
+
+
+def held(book: Ledger) -> list[int]:
+    return [entry for (entry,) in book.store.rows("SELECT id FROM entries WHERE state = 'held'")]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.log import events as ev
 from acs_jupyter.log import revising as rv
+from acs_jupyter.log.arrangement import sampled
 from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.packing import pack
 from tests import make_golden as golden
@@ -148,6 +149,24 @@ def test_split_and_merge_keep_paths_tokens_and_logprobs(tree: Session) -> None:
         tree.apply([rv.undone(tree)])
     assert tree.nodes["c"].parent == "a"
     assert rv.alive(tree, "p") == ["a"]
+
+
+def test_parts_of_a_generated_text_are_still_of_that_sample(tree: Session) -> None:
+    tree.apply([rv.split(tree, "a", token=1)])
+    (head,) = rv.alive(tree, "p")
+    (tail,) = rv.alive(tree, head)
+    marks = tree.arrangement
+    assert [marks.mark(node, "sample") for node in (head, tail)] == ["a", "a"]
+    assert [sampled(marks, tree.nodes[node]) for node in ("p", "a", head, tail)] == [False, True, True, True]
+    assert tree.nodes[head].finish_reason is None
+    assert tree.nodes[tail].finish_reason == tree.nodes["a"].finish_reason
+    assert tree.nodes[tail].stop_reason == tree.nodes["a"].stop_reason
+    assert tree.nodes[tail].run == tree.nodes["a"].run
+    tree.apply([rv.merged(tree, tail)])
+    (whole,) = rv.alive(tree, "p")
+    assert marks.mark(whole, "sample") == "a"
+    tree.apply([rv.edited(tree, whole, tree.own_text(tree.nodes[whole]) + " mine", lambda: "e")])
+    assert not sampled(marks, tree.nodes["e"])
 
 
 def test_edit_is_a_sibling_and_keeps_what_both_begin_with(tree: Session) -> None:

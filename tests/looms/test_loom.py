@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 
 from acs_jupyter import AsyncClient, Client, Loom, Session
 from acs_jupyter.errors import AcsError, InvalidRequest
+from acs_jupyter.ledger import ledger, report
 from acs_jupyter.log import events as ev
 from acs_jupyter.looms.file import LoomFile, read
+from tests.support.player import DONE, Player, stream, whole
 from tests.support.servers import ROOT, Running, environment
 
 SIX = "#scripted tokens=6 alternatives=3\nOnce"
@@ -67,6 +70,42 @@ def test_grows_with_an_async_client(scripted_server: Running) -> None:
     assert len(loom.children(loom.roots[0])) == 4
 
 
+def test_a_loom_is_booked_under_the_models_id(scripted_server: Running) -> None:
+    """The server answers under another name than requests send."""
+    where = (scripted_server.base, scripted_server.key)
+    with Client(*where) as client:
+        loom = Loom(SIX, client=client, max_tokens=2)
+        [grown] = loom.grow(loom.roots[0])
+        loom.grow(grown)
+        loom.branch(grown, 1, " x")
+        run = loom.session.runs[loom.session.nodes[grown].run]
+        assert (run.request["model"], run.checkpoint) == ("scripted", "scripted/deterministic")
+
+    async def aside() -> None:
+        async with AsyncClient(*where) as client:
+            other = Loom(SIX, client=client, max_tokens=2)
+            await other.grow_async(other.roots[0])
+
+    asyncio.run(aside())
+    with Client(*where) as client:  # another client of this process knows the names, too
+        client.complete("Hi", max_tokens=1)
+        client.complete("Hi", max_tokens=1, model="scripted")
+    assert [entry["model"] for entry in report.entries(ledger())] == ["scripted"] * 6
+
+
+def test_a_server_that_lists_no_models_grows_all_the_same() -> None:
+    body = {"id": "c", "model": "org/m", "choices": [{"index": 0, "text": " y", "finish_reason": "length"}]}
+    usage = {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+    frames = stream(f"data: {json.dumps({**body, **usage})}\n\n".encode(), DONE)
+    with Player([frames], {"/models": whole({"error": {"message": "no"}}, "404 Not Found")}) as server:
+        with Client(server.base, "k" * 20) as client:
+            loom = Loom(SIX, client=client, max_tokens=1)
+            loom.grow(loom.roots[0])
+        [sent] = server.requests
+    assert "model" not in json.loads(sent.body)
+    assert [entry["model"] for entry in report.entries(ledger())] == ["org/m"]
+
+
 def test_a_refused_growth_keeps_the_tree(scripted_server: Running) -> None:
     with client_of(scripted_server) as client:
         loom = Loom("Once", client=client)
@@ -84,7 +123,8 @@ def loom() -> Loom:
     made = Loom("The end", model="m", temperature=0.5)
     (root,) = made.roots
     session = made.session
-    session.apply([ev.RunOpened("r", {"prompt": "The end", "model": "m", "seed": 3}), ev.Served("r", "M-1")])
+    session.apply([ev.RunOpened("r", {"prompt": "The end", "model": "m", "seed": 3, "logprobs": 2})])
+    session.apply([ev.Served("r", "M-1")])
     for i, (tokens, logprobs) in enumerate([((" a", " b"), (-1.0, -6.0)), ((" a", " c"), (-1.0, -0.25))]):
         tops = tuple({t: p, " z": -0.5} for t, p in zip(tokens, logprobs, strict=True))
         session.apply([ev.NodeOpened(f"r.{i}", "r", root, i)])
@@ -107,7 +147,12 @@ def test_path_logprob_counts_from_the_prompt_s_end(loom: Loom) -> None:
     )
     assert (loom.logprob(leaf).total, loom.logprob(leaf).unknown) == (-1.25, 1)
     head = loom.split("r.0", token=1)
-    assert loom.logprob(loom.children(head)[0]).total == -7.0
+    (tail,) = loom.children(head)
+    assert loom.logprob(tail).total == -7.0
+    rows = loom.frame().set_index("node").loc[[head, tail]]
+    assert list(rows["generated"]) == [True, True]
+    assert list(rows["model"]) == ["M-1", "M-1"]
+    assert list(rows["finish_reason"].fillna("")) == ["", "length"]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +311,7 @@ def test_a_killed_writer_loses_nothing_it_had_told_and_another_is_told(loom: Loo
 
 def test_a_file_in_use_is_told_of_in_this_process_too(loom: Loom, tmp_path: Path) -> None:
     path = loom.keep(tmp_path / "a.loom")
-    with pytest.raises(InvalidRequest, match="this process"):
+    with pytest.raises(InvalidRequest, match=r"this process: call loom\.close\(\)"):
         Loom.open(path)
     with pytest.raises(InvalidRequest, match="kept in"):
         loom.keep(tmp_path / "b.loom")

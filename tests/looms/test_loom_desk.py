@@ -70,6 +70,7 @@ def test_a_window_grows_and_undoes(hands: Hands) -> None:
     until(lambda: len(loom.children(root)) == 3 and quiet(loom))
     request = loom.session.runs[loom.node(loom.children(root)[0]).run].request
     assert (request["temperature"], request["n"], request["max_tokens"], request["seed"]) == (0.25, 3, 6, 5)
+    assert request["model"] == "scripted"  # the id, and not the name that stands in answers
     assert loom.marks(root)["sampling"]["temperature"] == 0.25
     hands.ask("Undo")
     assert (loom.children(root), hands.words("said")) == ([], ["Undid: grow."])

@@ -16,6 +16,7 @@ from acs_jupyter.errors import AcsError, InvalidRequest
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.looms.mapping import Plan, map_steps
 from acs_jupyter.looms.multiverse import Multiverse
+from acs_jupyter.widgets.measures import map_line, percent
 from tests.support.servers import Running
 
 FEW = "#scripted tokens=6 alternatives=3\nOnce upon"
@@ -234,3 +235,16 @@ def test_an_error_keeps_what_came(scripted_server: Running) -> None:
         loom = Loom(FEW, client=client, model="nobody")
         with pytest.raises(AcsError):
             loom.multiverse(loom.roots[0], requests=2)
+
+
+def test_a_map_that_still_grows_tells_no_end() -> None:
+    found = Multiverse("n")
+    assert map_line(found) == "Nothing was asked yet."
+    assert map_line(found, busy=True) == "Mapping…"
+    found.by, found.stopped = "m", "stopped"
+    assert map_line(found).endswith("It was stopped.")
+    growing = map_line(found, busy=True)
+    assert growing.startswith("Mapping…")
+    assert "stopped" not in growing
+    assert "0.00 % lies in tokens the server did not return; 100 % in tokens not followed yet." in growing
+    assert [percent(p) for p in (0.00003, 0.0, None)] == ["<0.01 %", "0.00 %", "–"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from acs_jupyter import Client, Loom
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.log import events as ev
-from acs_jupyter.looms.sampling import Settings, reshaped, settings_of
+from acs_jupyter.looms.sampling import Settings, left_of, reshaped, settings_of
 from acs_jupyter.looms.trie import Trie, TrieNode, trie
 from tests.support.servers import Running
 
@@ -102,7 +103,9 @@ def test_the_counts_equal_a_direct_count(samples: list[Told], tokens: bool) -> N
 def test_it_says_what_the_model_said_before_and_after_the_settings() -> None:
     top = {" a": math.log(0.5), " b": math.log(0.25), " c": math.log(0.1), "<x>": math.log(0.05)}
     samples = [([" a"], "length")] * 6 + [([" b"], "length")] * 2
-    loom = loom_of([(list(words), finish) for words, finish in samples], top=top, temperature=0.5, top_k=2)
+    loom = loom_of(
+        [(list(words), finish) for words, finish in samples], top=top, temperature=0.5, top_k=2, logprobs=4
+    )
     found = loom.trie(loom.roots[0])
     frame = found.to_frame().set_index("token")
     assert frame["count"].to_dict() == {" a": 6, " b": 2, " c": 0, "<x>": 0}
@@ -191,6 +194,76 @@ CASES: list[dict[str, Any]] = json.loads(WHATIF.read_text(encoding="utf-8"))
 @pytest.mark.parametrize("case", CASES)
 def test_settings_leave_what_the_window_says(case: dict[str, Any]) -> None:
     assert reshaped(case["logprobs"], Settings(**case["settings"])) == pytest.approx(case["left"], abs=1e-12)
+
+
+WHOLE = st.lists(st.floats(-9, 0), min_size=3, max_size=30).map(
+    lambda raw: sorted((x - math.log(math.fsum(map(math.exp, raw))) for x in raw), reverse=True)
+)
+SETTINGS = st.builds(
+    Settings,
+    st.sampled_from([0.0, 0.3, 0.5, 0.8, 1.0, 1.5]),
+    st.sampled_from([1.0, 0.95, 0.8, 0.3]),
+    st.sampled_from([0, 1, 2, 5, 20]),
+    st.sampled_from([0.0, 0.05, 0.4]),
+)
+
+
+@given(WHOLE, SETTINGS, st.integers(1, 30), st.data())
+def test_what_settings_leave_of_a_part_is_what_they_leave_of_the_whole(
+    whole: list[float], settings: Settings, asked: int, data: st.DataObject
+) -> None:
+    listed = list(range(min(asked, len(whole))))
+    listed += data.draw(
+        st.sets(st.integers(0, len(whole) - 1), max_size=2).map(lambda s: sorted(s - set(listed)))
+    )
+    right = reshaped(whole, settings)
+    told = left_of([whole[i] for i in listed], asked, settings)
+    for place, value in zip(listed, told, strict=True):
+        distinct = all(abs(whole[place] - other) > 1e-6 for i, other in enumerate(whole) if i != place)
+        assert value is None or not distinct or value == pytest.approx(right[place], rel=2e-3, abs=1e-5)
+    if len(listed) == len(whole):
+        assert None not in told
+
+
+@given(
+    st.lists(st.sampled_from([" a", " b", " c", "<x>"]), min_size=2, max_size=9),
+    st.sampled_from([0.0, 0.5, 1.0, 1.5]),
+    st.sampled_from([1.0, 0.8, 0.2]),
+    st.sampled_from([-1, 1, 3]),
+    st.sampled_from([1, 2, 4]),
+)
+def test_no_sampled_token_is_impossible_and_at_1_the_stated_value_stands(
+    drawn: list[str], temperature: float, top_p: float, top_k: int, asked: int
+) -> None:
+    top = {" a": math.log(0.3), " b": math.log(0.15), " c": math.log(0.05), "<x>": math.log(0.02)}
+    request = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "logprobs": asked}
+    loom = loom_of([([word], "length") for word in drawn], top=top, **request)
+    frame = loom.trie(loom.roots[0]).to_frame()
+    counted = frame[frame["count"] > 0]
+    assert not (counted["sampled"] == 0).any()
+    if (temperature, top_p, top_k) == (1.0, 1.0, -1):
+        assert frame["sampled"].tolist() == frame["probability"].tolist()
+
+
+def test_a_nucleus_that_is_not_known_is_not_told() -> None:
+    top = {" a": math.log(0.2), " b": math.log(0.19), " c": math.log(0.15)}
+    samples: list[Told] = [([" a"], "length"), ([" a"], "length"), ([" b"], "length"), ([" c"], "length")]
+    loom = loom_of(samples, top=top, temperature=0.5, top_p=0.8, logprobs=3)
+    found = loom.trie(loom.roots[0])
+    assert found.to_frame()["sampled"].isna().all()
+    assert any("not returned" in note for note in found.notes)
+    page = found._repr_html_()
+    assert "<th>95 % interval</th>" in page
+    assert "<th>model stated</th>" in page
+
+
+def test_lines_and_rows_read_well() -> None:
+    long = [" word"] * 40
+    loom = loom_of([([" a", " b", *long], "stop"), ([" a", " c"], "stop")])
+    page = loom.trie(loom.roots[0])._repr_html_()
+    assert "part after 1 token;" in page
+    assert len(re.findall(r"·b</b>(?:·word)+[·word]*…</td>", page)) == 1
+    assert "part after 1 token." in loom.diff("r.0", "r.1")._repr_html_()
 
 
 def test_settings_of_a_request() -> None:

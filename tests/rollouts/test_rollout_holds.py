@@ -195,3 +195,20 @@ def test_a_journal_settles_nothing_in_another_ledger(
     assert held_by(ledger()) == {}
     monkeypatch.setenv("ACS_LEDGER", str(tmp_path / "ledger" / "ledger.sqlite3"))
     assert held_by(ledger()) == first
+
+
+def test_many_variants_hold_no_more_in_advance_than_one(served: Running) -> None:
+    """Thirty-two seeds are thirty-two variants; sixteen requests are held at once all the same."""
+    most = 0
+    with Client(served.base, KEY, model="scripted") as client:
+        prompts = [f"#scripted ttft=0.02 tokens=2\nmany {number}" for number in range(4)]
+        run = rollout(
+            prompts, seeds=range(32), into="many.acs.db", client=client, max_tokens=2, in_flight=WIDE,
+            starts=0, progress=False, bg=True,
+        )  # fmt: skip
+        while run.outcome == "open":
+            most = max(most, len(held_by(ledger())))
+            time.sleep(0.002)
+        run.wait()
+    assert run.outcome == "done"
+    assert 1 < most <= WIDE + AHEAD

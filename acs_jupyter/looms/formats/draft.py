@@ -14,6 +14,7 @@ from typing import Any
 from ...errors import InvalidRequest
 from ...log import events as ev
 from ...log import revising
+from ...log.arrangement import sampled
 from ...log.events import AnyEvent, Change, Revised, Top
 from ...log.session import Session
 from ...wire import SAMPLING_FIELDS
@@ -161,8 +162,12 @@ def draft_of(session: Session) -> Draft:
         node = session.nodes[waiting.pop()]
         run, text = session.runs[node.run], session.own_text(node)
         known = bool(node.tokens) and "".join(node.tokens) == text
-        own = {k: v for k, v in marks.get(node.id, {}).items() if k not in ("made_of", "map", "scores")}
-        made = DraftNode(node.id, node.parent, text, node.choice is not None, model_of(session, node))
+        own = {
+            k: v for k, v in marks.get(node.id, {}).items() if k not in ("made_of", "sample", "map", "scores")
+        }
+        made = DraftNode(
+            node.id, node.parent, text, sampled(session.arrangement, node), model_of(session, node)
+        )
         made.finish, made.marks, made.opened_at = node.finish_reason, own, run.opened_at
         made.sampling = {k: v for k, v in run.request.items() if k in SAMPLING_FIELDS}
         if known:

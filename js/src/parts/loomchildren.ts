@@ -1,7 +1,7 @@
 /**
  * The children of the current node side by side, each in full, while they come and after.
  */
-import { markOf } from "../revise";
+import { isSampled, markOf } from "../revise";
 import { gistOf, isHollow } from "../outline";
 import { echoed, type NodeState, type State } from "../state";
 import { make, say } from "./dom";
@@ -9,7 +9,7 @@ import { Follower } from "./follower";
 import type { Looked } from "./inspect";
 import { alive, isBusy } from "./loomoutline";
 import { emptyWords } from "./loomrow";
-import { errorWords, finishWords, tokenCount } from "./status";
+import { cutWords, errorWords, finishWords, tokenCount } from "./status";
 import { TokenText, type Brush } from "./tokens";
 
 /** Above this many they are shown a part at a time. */
@@ -133,7 +133,7 @@ export class ChildrenView {
     card.text.update(node, !busy, echoed(state, node), this.brushOf(node));
     const more = card.text.tokens.length > before;
     card.settled = !busy;
-    const words = node.choice === null || run === undefined ? ["written by hand"] : [finishWords(node, run), ...figures(node)];
+    const words = run === undefined || !isSampled(state, node) ? ["written by hand"] : [...(node.choice === null ? cutWords(node, run) : [finishWords(node, run)]), ...figures(node)];
     if (!busy && node.text === "") words.unshift(emptyWords(state, node));
     if (run !== undefined && run.error !== null && node.choice !== null) words.push(errorWords(run));
     if (busy && run !== undefined && run.note !== null) words.push(run.note);

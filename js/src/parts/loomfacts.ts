@@ -1,11 +1,12 @@
 /**
  * The line under a loom: where the cursor is, what is known of that node, what was done last.
  */
-import { markOf } from "../revise";
+import { isSampled, markOf } from "../revise";
 import type { NodeState, RunState, State } from "../state";
 import { make, say } from "./dom";
+import { livingCount } from "./loomoutline";
 import { emptyWords } from "./loomrow";
-import { clampWords, count, errorWords, figures, finishWords, modelName, tokenCount } from "./status";
+import { clampWords, count, cutWords, errorWords, figures, finishWords, modelName, tokenCount } from "./status";
 
 const SAID_FOR_MS = 8000;
 
@@ -35,8 +36,8 @@ export class Facts {
   update(state: State, at: number, current: string | null, file: string): void {
     const node = current === null ? undefined : state.nodes[current];
     const run = node && state.runs[node.run];
-    const items = node === undefined || run === undefined ? ["empty"] : node.choice === null ? writtenItems(state, node) : runItems(state, node, run, at);
-    items.push(`${count(Object.keys(state.nodes).length)} nodes in all`);
+    const items = node === undefined || run === undefined ? ["empty"] : !isSampled(state, node) ? writtenItems(state, node) : runItems(state, node, run, at);
+    items.push(`${count(livingCount(state))} nodes in all`);
     while (this.#items.children.length > items.length) this.#items.lastChild?.remove();
     items.forEach((item, place) => {
       const element = this.#items.children[place] ?? this.#items.appendChild(make("span", "acs-item"));
@@ -57,7 +58,9 @@ function writtenItems(state: State, node: NodeState): string[] {
 }
 
 function runItems(state: State, node: NodeState, run: RunState, at: number): string[] {
+  const request = node.choice === null ? [] : figures(state, run, at).map((figure) => (/tokens?$/.test(figure) ? `whole request: ${figure}` : figure));
+  const own = node.tokens.length > 0 && (node.choice === null || run.nodes.length > 1) ? [tokenCount(node.tokens.length)] : [];
   const sampling = ["temperature", "top_p", "top_k", "min_p", "seed"].filter((name) => run.request[name] !== undefined).map((name) => `${name} ${String(run.request[name])}`);
-  const end = node.text === "" && run.outcome !== "open" ? emptyWords(state, node) : finishWords(node, run) || "coming";
-  return [end, modelName(run), ...figures(state, run, at), ...sampling];
+  const end = node.choice === null ? cutWords(node, run) : [node.text === "" && run.outcome !== "open" ? emptyWords(state, node) : finishWords(node, run) || "coming"];
+  return [...end, modelName(run), ...own, ...request, ...sampling];
 }

@@ -2,7 +2,8 @@
  * Which key does what in a loom. It must not know the page.
  *
  * Keys are named as the browser names them, with `Ctrl+` before (also for the Mac's command key); a capital letter is
- * its key with Shift. No key is with Alt: those belong to the system and to screen readers.
+ * its key with Shift. Of the keys with `Ctrl+` only undo and redo are the loom's, Jupyter has the others (`Ctrl+s` saves the
+ * notebook). No key is with Alt: those belong to the system and to screen readers.
  */
 
 /** What a command is, and its usual keys. */
@@ -39,7 +40,7 @@ export const COMMANDS: readonly Command[] = [
   of("merge", "merge with the parent", "m"),
   of("delete", "delete, with all below", "Delete"),
   of("undo", "undo", "u", "Ctrl+z"),
-  of("redo", "redo", "r", "Ctrl+Shift+z", "Ctrl+y"),
+  of("redo", "redo", "r", "Ctrl+Shift+z"),
   of("move up", "one place up among siblings", "K", "Shift+ArrowUp"),
   of("move down", "one place down among siblings", "J", "Shift+ArrowDown"),
   of("take", "take, to put it elsewhere", "x"),
@@ -63,7 +64,7 @@ export const COMMANDS: readonly Command[] = [
   of("map", "multiverse map: what may follow", "M"),
   of("graph", "show the graph, or put it away", "G"),
   of("copy", "copy the text to here", "y"),
-  of("store", "keep in a file", "Ctrl+s"),
+  of("store", "keep in a file", "S"),
   of("help", "this sheet", "?"),
 ];
 

@@ -2,7 +2,7 @@
  * A loom's tree as a list of rows: what is alive, what is folded, where one goes from a node. It must not know the page.
  */
 import { markOf } from "../revise";
-import type { State } from "../state";
+import { shapeOf, type State } from "../state";
 
 export interface Row {
   id: string;
@@ -21,6 +21,21 @@ export interface Row {
 export function alive(state: State, parent: string | null): string[] {
   const siblings = parent === null ? state.roots : (state.nodes[parent]?.children ?? []);
   return siblings.filter((id) => markOf(state, id, "deleted") !== true);
+}
+
+const counted = new WeakMap<State, { shape: number; living: number }>();
+
+/** How many nodes are alive; counted once for each shape of the tree. */
+export function livingCount(state: State): number {
+  const before = counted.get(state);
+  if (before !== undefined && before.shape === shapeOf(state)) return before.living;
+  const waiting = alive(state, null);
+  let living = 0;
+  for (let id = waiting.pop(); id !== undefined; id = waiting.pop(), living += 1) {
+    for (const child of alive(state, id)) waiting.push(child);
+  }
+  counted.set(state, { shape: shapeOf(state), living });
+  return living;
 }
 
 /** Whether the node is there, and it and all above it are alive. */

@@ -1,7 +1,7 @@
 /**
  * One node as one row of the tree.
  */
-import { markOf } from "../revise";
+import { isSampled, markOf } from "../revise";
 import { gistOf } from "../outline";
 import { echoed, type NodeState, type State } from "../state";
 import { level } from "./colour";
@@ -85,7 +85,7 @@ export function faceOf(state: State, node: NodeState): RowFace {
   const rating = mark("rating");
   const { begins, mean } = gistOf(state, node);
   return {
-    kind: node.choice !== null ? "generated" : node.parent === null ? "prompt" : "written",
+    kind: isSampled(state, node) ? "generated" : node.parent === null ? "prompt" : "written",
     text: beginning(begins),
     empty: busy ? "waiting" : node.ids !== null ? `${node.ids.length} token ids` : emptyWords(state, node),
     unread: mark("unread") === true,

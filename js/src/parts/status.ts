@@ -18,6 +18,11 @@ export function finishWords(node: NodeState, run: RunState): string {
   return run.outcome === "open" ? "" : outcomeWords(run);
 }
 
+/** Of a part of a generated text: that it is one, and with the end of the text how that ended. */
+export function cutWords(node: NodeState, run: RunState): string[] {
+  return ["split from a sample", ...(node.finish_reason === null ? [] : [finishWords(node, run)])];
+}
+
 /** How the run as a whole stands. */
 export function outcomeWords(run: RunState): string {
   switch (run.outcome) {

@@ -21,6 +21,9 @@ interface Seen {
   warning: string;
   session_spent: number;
   session_limit: number | null;
+  session_held: number;
+  tightest: "month" | "session";
+  free: number | null;
 }
 
 const MARKS = { ok: "", warn: "▲ ", over: "■ " };
@@ -37,15 +40,23 @@ export function read(raw: unknown): Seen | null {
   }
 }
 
+/** The limit that leaves the least, with what is spent, held and left of it. */
+export function bound(seen: Seen): { limit: number | null; spent: number; held: number; free: number | null } {
+  return seen.tightest === "session"
+    ? { limit: seen.session_limit, spent: seen.session_spent, held: seen.session_held, free: seen.free }
+    : { limit: seen.limit, spent: seen.spent, held: seen.held, free: seen.left };
+}
+
 /** The figures in the order they are shown: name, value, what it means. */
 export function figures(seen: Seen): [string, string, string][] {
   const rows: [string, string, string][] = [
     ["spent", tokens(seen.spent), "since the 1st (UTC)"],
     ["held", tokens(seen.held), seen.running === 1 ? "by 1 request" : `by ${count(seen.running)} requests`],
   ];
-  if (seen.limit !== null || seen.left !== null) {
-    const of = seen.limit === null ? "" : `of ${count(seen.limit)}`;
-    rows.push(["left", tokens(seen.left ?? 0), of]);
+  const { limit: most, free } = bound(seen);
+  if (most !== null || free !== null) {
+    const of = most === null ? "" : seen.tightest === "session" ? `of this session’s ${count(most)}` : `of ${count(most)}`;
+    rows.push(["left", tokens(free ?? 0), of]);
   } else rows.push(["left", "no limit", "%acs budget --limit\u00a0N"]);
   rows.push(["rate", `${count(seen.rate)} / min`, "tokens, over the last 20 s"]);
   rows.push(["month’s end", tokens(seen.projected), "at the month’s pace"]);
@@ -56,10 +67,10 @@ export function figures(seen: Seen): [string, string, string][] {
 
 /** Widths of the spent and the held part of the bar, in percent of the limit; without one there is nothing to fill. */
 export function shares(seen: Seen): [number, number] | null {
-  if (seen.limit === null) return null;
-  const whole = seen.limit;
-  const spent = Math.min(1, seen.spent / Math.max(1, whole));
-  return [spent * 100, Math.min(1 - spent, seen.held / Math.max(1, whole)) * 100];
+  const { limit: whole, ...of } = bound(seen);
+  if (whole === null) return null;
+  const spent = Math.min(1, of.spent / Math.max(1, whole));
+  return [spent * 100, Math.min(1 - spent, of.held / Math.max(1, whole)) * 100];
 }
 
 class View {
@@ -93,7 +104,7 @@ class View {
     if (parts !== null) {
       this.#spent.style.width = `${parts[0]}%`;
       this.#held.style.width = `${parts[1]}%`;
-      this.#describe(seen, seen.limit ?? 0);
+      this.#describe(seen);
     }
     figures(seen).forEach(([name, value, more], index) => {
       const row = (this.#list.children[index] ?? this.#list.appendChild(figure())) as HTMLElement;
@@ -105,12 +116,14 @@ class View {
     say(this.#spoken, seen.level === "ok" ? "" : `Token budget: ${seen.warning}`);
   }
 
-  #describe(seen: Seen, whole: number): void {
-    const left = `${tokens(seen.left ?? 0)} left of ${count(whole)}`;
+  #describe(seen: Seen): void {
+    const { limit, spent, held, free } = bound(seen);
+    const whole = limit ?? 0;
+    const left = `${tokens(free ?? 0)} left of ${count(whole)}`;
     this.#bar.setAttribute("aria-valuemax", String(whole));
-    this.#bar.setAttribute("aria-valuenow", String(Math.min(whole, seen.spent + seen.held)));
-    this.#bar.setAttribute("aria-valuetext", `${tokens(seen.spent)} spent, ${count(seen.held)} held, ${left}`);
-    this.#bar.setAttribute("aria-label", "Spent and held, of the limit");
+    this.#bar.setAttribute("aria-valuenow", String(Math.min(whole, spent + held)));
+    this.#bar.setAttribute("aria-valuetext", `${tokens(spent)} spent, ${count(held)} held, ${left}`);
+    this.#bar.setAttribute("aria-label", seen.tightest === "session" ? "Spent and held, of this session’s limit" : "Spent and held, of the limit");
   }
 }
 

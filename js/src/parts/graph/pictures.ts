@@ -2,7 +2,7 @@
  * A loom's tree drawn: the minimap beside its rows, and the graph. One cursor, the same looks as the rows.
  */
 import { gistOf } from "../../outline";
-import { markOf } from "../../revise";
+import { isSampled, markOf } from "../../revise";
 import type { State } from "../../state";
 import { level } from "../colour";
 import { alive, isBusy, type Row } from "../loomoutline";
@@ -121,7 +121,7 @@ export class Pictures {
       unread: markOf(state, id, "unread") === true,
       busy: open,
       marked: markOf(state, id, "bookmark") === true,
-      written: node.choice === null,
+      written: !isSampled(state, node),
     };
   }
 

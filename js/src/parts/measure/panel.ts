@@ -95,8 +95,10 @@ export class MeasurePanel {
     say(this.#problem, refused);
     this.#form.hidden = this.#frozen && cells.length < 2;
     this.#start.textContent = cells.length < 2 ? "Map" : "Go on";
-    this.#start.disabled = busy;
+    const focused = this.#start.matches(":focus");
+    this.#start.disabled = this.#start.hidden = busy;
     this.#stop.hidden = !busy;
+    if (focused && busy) this.#stop.focus();
     if (fresh && cells.length < 2) this.#tokens.focus();
   }
 

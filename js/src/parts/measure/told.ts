@@ -52,6 +52,7 @@ export type Measured =
 /** 0 to 1 as a percentage, `–` where it is not known. */
 export function share(value: number | null): string {
   if (value === null) return "–";
+  if (value > 0 && value < 0.0001) return "<0.01 %";
   return `${(value * 100).toFixed(value >= 0.0995 ? 0 : value >= 0.00995 ? 1 : 2)} %`;
 }
 

@@ -63,7 +63,7 @@ function bar(row: Way): HTMLElement {
   };
   part("acs-m-share", 0, row.count / row.of);
   part("acs-m-range", row.low, row.high - row.low);
-  const expected = row.q ?? row.p;
+  const expected = row.q; // at temperature 1 without cuts what was stated; where it is not known, nothing
   if (expected !== null) part("acs-m-said", expected);
   return box;
 }
