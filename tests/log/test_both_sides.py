@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.outline import Outline
@@ -27,10 +26,8 @@ NODE = shutil.which("node")
 CASES = 60
 MOVES_EACH = 60
 
-pytestmark = pytest.mark.skipif(
-    NODE is None or not (JS / "node_modules" / "esbuild").is_dir(),
-    reason="Node and js/node_modules are needed",
-)
+assert NODE is not None, "Node is needed: bash tests/run installs it"
+assert (JS / "node_modules" / "esbuild").is_dir(), "js/node_modules is needed: bash tests/run installs it"
 
 
 def played(case: int, folder: Path, made: set[str]) -> tuple[Session, int]:
