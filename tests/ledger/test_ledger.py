@@ -20,14 +20,7 @@ from acs_jupyter.secret import Secret
 from tests.support.ledgers import Clock, hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def book(tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(Store(str(tmp_path / "l.sqlite3")), clock=Clock(2026, 11, 17, 12))
-    yield made
-    made.close()
+    pass
 
 
 # -- what a request can cost ----------------------------------------------------------------------

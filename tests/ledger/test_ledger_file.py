@@ -23,17 +23,10 @@ from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.ledger.store import STEPS, Store
 from acs_jupyter.ledger.terms import shown_key
 from acs_jupyter.secret import Secret
-from tests.support.ledgers import BASE, KEY, Clock, hold, meter
+from tests.support.ledgers import BASE, KEY, hold, meter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def book(tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(Store(str(tmp_path / "l.sqlite3")), clock=Clock(2026, 11, 17, 12))
-    yield made
-    made.close()
+    pass
 
 
 # -- the file -------------------------------------------------------------------------------------

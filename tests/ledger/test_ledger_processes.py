@@ -13,21 +13,13 @@ import pytest
 
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.book import Ledger
-from acs_jupyter.ledger.store import Store
 from acs_jupyter.machine import processes
 from acs_jupyter.secret import Secret
-from tests.support.ledgers import BASE, KEY, Clock, hold
+from tests.support.ledgers import BASE, KEY, hold
 from tests.support.servers import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def book(tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(Store(str(tmp_path / "l.sqlite3")), clock=Clock(2026, 11, 17, 12))
-    yield made
-    made.close()
+    pass
 
 
 # -- many processes -------------------------------------------------------------------------------

@@ -45,11 +45,6 @@ print(made.outcome)
 """
 
 
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Running]:
     with serving("--scripted", *UNHURRIED, "--key", KEY, "--data", str(tmp_path / "served")) as server:

@@ -20,20 +20,6 @@ from tests.support.rollouts import FREE, SLOW, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.servers import Running
-
-
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def client(scripted_server: Running) -> Iterator[Client]:
-    with Client(scripted_server.base, scripted_server.key, model="scripted") as made:
-        yield made
 
 
 # Stopping

@@ -35,11 +35,6 @@ OK = stream(*frames(["a", "b"]), DONE)
 WORDS = [f"word {i}" for i in range(12)]
 
 
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def run(base: str, prompts: Any = WORDS, *, key: str = KEY, **options: Any) -> Rollout:
     with Client(base, key, model="m") as client:
         fields = {"max_tokens": 4, "starts": 0, "progress": False, "into": "run.acs.db"}
