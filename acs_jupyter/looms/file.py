@@ -2,12 +2,17 @@
 
 Owns the file's end and who may write to it. It must not know what the events mean. A killed process loses at most the
 line it was writing: what was written is the system's, and a line without its end is cut off at the next opening.
+
+``NAME.lock`` stands beside the file while somebody writes. It goes with the writer: when the loom is closed, when
+nobody has it any more, and at an orderly end of the process. After a kill it stays and holds nothing: whoever opens the
+file next takes it, and takes it away.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,11 +34,12 @@ class LoomFile:
         self.path = path
         self.trouble = ""
         self.cut = 0
-        self._session, self._lock = session, lock
+        self._session = session
         self._position = written
         self._writing = threading.Lock()
         self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         self._end = os.lseek(self._file, 0, os.SEEK_END)
+        self._let_go = weakref.finalize(self, _let_go, self._file, lock)  # at the end of the process, too
         self._unsubscribe: Callable[[], None] = session.subscribe(lambda batch: self._write(_is_worth(batch)))
         self._write(durably=True)
 
@@ -92,10 +98,8 @@ class LoomFile:
         self._unsubscribe()
         self._write(durably=True)
         with self._writing:
-            file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
-            self._lock.release()
+            self._file = None
+        self._let_go()
 
     def _write(self, durably: bool) -> None:
         with self._writing:
@@ -126,6 +130,11 @@ def read(path: str | os.PathLike[str]) -> Session:
         raise InvalidRequest(str(error)) from None
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _let_go(file: int, lock: FileLock) -> None:
+    os.close(file)
+    lock.release()
 
 
 def _locked(path: Path) -> FileLock:

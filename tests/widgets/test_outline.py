@@ -13,10 +13,10 @@ from acs_jupyter.log import events as ev
 from acs_jupyter.log import revising
 from acs_jupyter.log.session import Session
 from acs_jupyter.widgets import loom as loom_widget
+from acs_jupyter.widgets import outline as outlines
 from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.filling import Later, Trickle
 from acs_jupyter.widgets.loom import LoomWindow
-from acs_jupyter.widgets import outline as outlines
 from acs_jupyter.widgets.outline import BATCH, Outline, shared_of
 from tests.support.desks import until
 from tests.support.trees import grown
