@@ -23,6 +23,9 @@ from ..log.events import AnyEvent, Finished, Revised, RunClosed
 from ..log.session import Session
 from ..rollouts.lock import FileLock
 
+_PATIENCE = 5.0
+"""Seconds that the end waits for a write: in a forked child, somebody who is not there may be in one."""
+
 
 class LoomFile:
     """Writes a session to a file from here on. One process writes; a second one gets ``InvalidRequest``.
@@ -37,9 +40,12 @@ class LoomFile:
         self._session = session
         self._position = written
         self._writing = threading.Lock()
-        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-        self._end = os.lseek(self._file, 0, os.SEEK_END)
-        self._let_go = weakref.finalize(self, _let_go, self._file, lock)  # at the end of the process, too
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        self._end = os.lseek(file, 0, os.SEEK_END)
+        self._file = [file]  # empty once it has been closed
+        self._let_go = weakref.finalize(
+            self, _let_go, self._file, self._writing, lock
+        )  # at the process's end, too
         self._unsubscribe: Callable[[], None] = session.subscribe(lambda batch: self._write(_is_worth(batch)))
         self._write(durably=True)
 
@@ -97,21 +103,20 @@ class LoomFile:
         """Write what waits and let go of the file; harmless when that has happened."""
         self._unsubscribe()
         self._write(durably=True)
-        with self._writing:
-            self._file = None
         self._let_go()
 
     def _write(self, durably: bool) -> None:
         with self._writing:
-            if self._file is None:
+            if not self._file:
                 return
+            [file] = self._file
             entries = self._session.since(self._position)
             data = b"".join([msgspec.json.encode(list(entry)) + b"\n" for entry in entries])
             try:
-                os.lseek(self._file, self._end, os.SEEK_SET)
-                _write_all(self._file, data)
+                os.lseek(file, self._end, os.SEEK_SET)
+                _write_all(file, data)
                 if durably:
-                    os.fsync(self._file)
+                    os.fsync(file)
             except OSError as error:
                 self.trouble = (
                     f"{self.path} cannot be written ({error.strerror}); what waits is kept in memory."
@@ -132,8 +137,12 @@ def read(path: str | os.PathLike[str]) -> Session:
         raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _let_go(file: int, lock: FileLock) -> None:
-    os.close(file)
+def _let_go(file: list[int], writing: threading.Lock, lock: FileLock) -> None:
+    held = writing.acquire(timeout=_PATIENCE)
+    while file:
+        os.close(file.pop())
+    if held:
+        writing.release()
     lock.release()
 
 

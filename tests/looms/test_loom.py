@@ -354,11 +354,11 @@ def test_a_full_disk_is_told_and_made_up_for(loom: Loom, tmp_path: Path, monkeyp
     path = loom.keep(tmp_path / "a.loom")
     file = loom._file
     assert file is not None
-    good, full = file._file, os.open("/dev/full", os.O_RDWR)
-    file._file = full
+    (good,), full = file._file, os.open("/dev/full", os.O_RDWR)
+    file._file[:] = [full]
     loom.new_child("r.0", " x")
     assert "No space left" in loom.trouble
-    file._file = good
+    file._file[:] = [good]
     os.close(full)
     loom.new_child("r.0", " y")
     assert loom.trouble == ""
