@@ -225,7 +225,8 @@ class Ledger:
     def name_job(self, ticket: Ticket, job: str) -> None:
         """A hold belongs to a job from here on, whatever becomes of this process."""
         self.open.pop(ticket.entry, None)
-        self._late.add(lambda db: name_entry(db, ticket.entry, job))
+        at = self.clock()
+        self._late.add(lambda db: name_entry(db, ticket.entry, job, at))
 
     def withdraw(self, ticket: Ticket) -> None:
         """A submission was refused: its hold is given back, unless another one rests on it or has become a job."""

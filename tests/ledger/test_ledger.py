@@ -71,7 +71,7 @@ def test_a_hold_becomes_what_was_used(book: Ledger) -> None:
     book.end(other)
     assert (book.month(1).used, book.month(1).held) == (13, 0)
     states = [(e["state"], e["source"], e["prompt_tokens"]) for e in report.entries(book)]
-    assert states == [("settled", "usage", 8), ("released", "", 0)]
+    assert states == [("settled", "usage", 8)]  # what was given back unsent is no request
 
 
 def test_over_a_limit_one_line_says_what_is_left_asked_and_to_do(book: Ledger) -> None:
