@@ -263,6 +263,8 @@ OOM = {"code": "vllm_oom", "message": "m"}
         ([whole({"error": OOM, "usage": USED})], 5, "usage"),
         ([whole({"error": OOM, "usage": USED}, "502 Bad Gateway"), job("failed")], 5, "usage"),
         ([result(-5, -3)], 7, "estimate"),
+        ([result(3, 10**15)], 7, "estimate"),
+        ([result(10**15, 4)], 7, "estimate"),
         ([whole({"choices": [{"index": 0, "text": "ab", "finish_reason": "length"}], "usage": {}})], 6, "estimate"),
     ],
 )  # fmt: skip

@@ -127,6 +127,14 @@ ONE, TWO = (1.0, frame("a", (4, 1))), (2.0, frame("b", (4, 11)))
         ([], {"behind": bill(0, 0) + END}, (0, 0, "usage")),  # the engine had not begun
         ([ONE, TWO], {"behind": bill(0, 0) + END}, (4, 14, "estimate")),  # that cannot be
         ([], {}, (9, 100, "estimate")),
+        ([ONE, TWO], {"behind": END + bill(4, 17)}, (4, 14, "estimate")),  # behind the end nothing counts
+        ([ONE, TWO], {"behind": bill(4, 17) + END + bill(4, 99)}, (4, 17, "usage")),
+        ([ONE, TWO], {"behind": bill(4, 5) + END}, (4, 14, "estimate")),  # less than had been counted
+        ([ONE, TWO], {"behind": bill(4, 10**15) + END}, (4, 14, "estimate")),
+        ([ONE, TWO], {"behind": bill(10**15, 17) + END}, (4, 14, "estimate")),
+        ([ONE, TWO], {"behind": frame("c", (4, 10**15)) + END}, (4, 100, "estimate")),  # text without a count
+        ([ONE, TWO], {"behind": frame("c", (4, 5), finish="stop") + END}, (4, 11, "continuous")),
+        ([ONE, TWO, (2.0, frame("z", (4, 9), 1))], {"n": 2, "behind": bill(4, 12) + END}, (4, 20 + 5, "estimate")),
     ],
 )  # fmt: skip
 def test_what_a_stream_that_was_left_has_cost(
