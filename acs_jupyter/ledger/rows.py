@@ -128,16 +128,17 @@ def writable(end: End) -> End:
 
 def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
     """Count an entry, once. One that nobody counted is corrected by what is told later: one resolved by hand by
-    whatever its own process says, an estimate by the server's count alone."""
-    find = "SELECT state, held, accounts, prompt_tokens + completion_tokens, source FROM entries WHERE id = ?"
+    whatever its own process says, an estimate by the server's count alone. So is one that was given back, a job's by
+    the server's count alone."""
+    find = "SELECT state, held, accounts, prompt_tokens + completion_tokens, source, kind FROM entries WHERE id = ?"
     row = db.execute(find, (entry,)).fetchone()
     if row is None:
         return
-    was, held, accounts, counted, source = row
-    if not (was == "held" or source == RESOLVED or (source == ESTIMATE and end.source == USAGE)):
-        return
-    db.execute(_END, _ended(entry, end, at))
-    add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
+    was, held, accounts, counted, source, kind = row
+    late = {RESOLVED: True, ESTIMATE: end.source == USAGE, "": end.source == USAGE or kind == "request"}
+    if was == "held" or late.get(source, False):
+        db.execute(_END, _ended(entry, end, at))
+        add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
 
 
 def end_entries(db: sqlite3.Connection, ends: Iterable[tuple[Ticket, End, float]]) -> None:

@@ -48,6 +48,7 @@ class Holds:
         self._flying: dict[int, tuple[Row, Ticket]] = {}
         self._ledger = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._old: asyncio.TimerHandle | None = None
 
     async def take(self, exchange: Exchange, row: Row, feed: Feed) -> None:
         """Give an exchange its hold. Raises :class:`BudgetRefused` or :class:`LedgerFailed`; then nothing is held."""
@@ -83,6 +84,8 @@ class Holds:
     async def written(self) -> None:
         """Nothing is held in advance any more, and what has ended is in the ledger; others are waited for, not long."""
         self.give_back()
+        if self._old is not None:
+            self._old.cancel()
         until = time.monotonic() + LAST
         while self._meter.waits and time.monotonic() < until:  # noqa: ASYNC110  # the file's lock rings no bell
             await asyncio.sleep(0.01)
@@ -103,6 +106,19 @@ class Holds:
             (each.number, (each, ticket)) for each, ticket in zip(coming, tickets[1:], strict=False)
         )
         self._note()
+        if self._old is None and self._next:
+            self._old = asyncio.get_running_loop().call_later(LONGEST, self._look)
+
+    def _look(self) -> None:
+        """Give back what has been held in advance for too long: those in flight may take hours."""
+        self._old = None
+        old = [number for number, (_, ticket) in self._next.items() if not self._good(ticket)]
+        for number in old:
+            self._meter.release(self._next.pop(number)[1])
+        if old:
+            self._write()
+        if self._next:
+            self._old = asyncio.get_running_loop().call_later(LONGEST / 10, self._look)
 
     def _note(self) -> None:
         """Before the first of them is sent. Killed before it is written, a process leaves holds that nobody knows to be

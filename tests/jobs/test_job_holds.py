@@ -277,6 +277,16 @@ def test_a_job_that_has_ended_leaves_no_hold(
     assert resolve.holds(ledger()) == []
 
 
+def test_what_a_failed_job_has_cost_is_counted_when_it_is_told_late(api: Sync) -> None:
+    failed = [refusal("vllm_oom", "502 Bad Gateway"), job("failed")]
+    with Player([NEW, *failed, job("failed", usage=USED)]) as server:
+        with pytest.raises(errors.ApiError):
+            api(server.base, ("submit", "Hi", ASK), ("result", LAST), client={"retries": 0})
+        assert spent() == [("job_1", "released", 0, "")]
+        api(server.base, ("get", "job_1"))
+    assert spent() == [("job_1", "settled", 5, "usage")]
+
+
 def test_a_job_that_is_gone_is_counted_by_another_kernel_too(api: Sync) -> None:
     with Player([NEW, MISSING]) as server:
         api(server.base, ("submit", "Hi", ASK))

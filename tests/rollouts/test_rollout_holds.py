@@ -19,11 +19,12 @@ from acs_jupyter import Client, rollout
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.local.ledger import read_log
+from acs_jupyter.rollouts import holds
 from acs_jupyter.rollouts.holds import AHEAD
 from acs_jupyter.secret import Secret
 from tests.conftest import UNHURRIED
 from tests.support.desks import until
-from tests.support.player import DONE, Player, frames, stream
+from tests.support.player import DONE, HANG, Player, frames, stream
 from tests.support.rollouts import NO_LIST
 from tests.support.servers import environment, serving
 
@@ -207,3 +208,21 @@ def test_many_variants_hold_no_more_in_advance_than_one(served: Running) -> None
         run.wait()
     assert run.outcome == "done"
     assert 1 < most <= WIDE + AHEAD
+
+
+def test_what_is_held_in_advance_is_given_back_though_nothing_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request takes long; others may have what the next fifteen would take."""
+    monkeypatch.setattr(holds, "LONGEST", 2.0)
+    quick, slow = stream(*frames(["a"]), DONE), stream(*frames(["a"], None), HANG)
+    with Player([quick, slow], NO_LIST) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        options: dict[str, Any] = {"max_tokens": 40, "in_flight": 1, "starts": 0, "progress": False}
+        run = rollout(["Hi"] * 30, client=client, into=tmp_path / "run.db", bg=True, **options)
+        until(lambda: len(held_by(ledger())) == AHEAD)
+        until(lambda: len(held_by(ledger())) == 1)
+        assert not run.done
+        assert len(server.requests) == 2
+        run.stop(drop=True)
+        run.wait(20)
+    assert held_by(ledger()) == {}
