@@ -72,6 +72,10 @@ class Noted(NamedTuple):
     attempt: int
 
 
+HoldEnd = tuple[int, str, int, int, str, str | None]
+"""How a hold of the ledger has ended: entry, run, prompt and completion tokens, their source, the server's id of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How the journal stands. ``spent``: tokens by the server's count; ``lost``: held for ends that are not known."""
@@ -186,7 +190,6 @@ class Journal:
         What such a request may have cost stays counted as ``lost``.
         """
         with self._writing() as db:
-            db.execute("DELETE FROM about WHERE name='holds'")
             db.execute("UPDATE requests SET state=0, lost=lost+hold, hold=0 WHERE state=1")
             if retry_failed:
                 db.execute("UPDATE requests SET state=0, code=NULL WHERE state=3")
@@ -201,9 +204,22 @@ class Journal:
             db.execute("INSERT OR REPLACE INTO about VALUES ('holds', ?)", (data,))
 
     def noted_holds(self) -> tuple[str, list[Noted]]:
-        """What :meth:`note_holds` wrote down last, since :meth:`recover`."""
+        """What :meth:`note_holds` wrote down last, since :meth:`keep_ends`."""
         row = self._db.execute("SELECT value FROM about WHERE name='holds'").fetchone()
         return _noted(row[0]) if row else ("", [])
+
+    def kept_ends(self) -> dict[str, list[HoldEnd]]:
+        """What :meth:`keep_ends` wrote down last."""
+        row = self._db.execute("SELECT value FROM about WHERE name='ends'").fetchone()
+        return _kept(row[0]) if row else {}
+
+    def keep_ends(self, ends: dict[str, list[HoldEnd]]) -> None:
+        """Write down how holds that a process has left have ended, by ledger, in place of what :meth:`note_holds` and
+        this wrote: until the ledger is there that they belong to. Raises :class:`Unwritable`."""
+        with self._writing() as db:
+            db.execute("DELETE FROM about WHERE name IN ('holds', 'ends')")
+            if ends:
+                db.execute("INSERT INTO about VALUES ('ends', ?)", (msgspec.json.encode(ends),))
 
     def standing(self, number: int) -> tuple[bytes, int, int, bytes | None]:
         """Key, state, attempts and result of a request."""
@@ -248,6 +264,7 @@ class Journal:
             raise Unwritable(f"{self.path.name} cannot be written ({problem}).") from None
 
 
+_kept = msgspec.json.Decoder(dict[str, list[HoldEnd]]).decode
 _noted = msgspec.json.Decoder(tuple[str, list[Noted]]).decode
 
 

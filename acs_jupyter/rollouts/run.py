@@ -110,8 +110,7 @@ def prepared(
     sender.meter = _accounted(sender.meter, path.name)
     journal = Journal.open(path, plan, items, resume=resume, sender=Sender(sender.base_url, sender._secret))
     try:
-        if isinstance(sender.meter, KeyMeter):
-            make_good(journal, sender.meter)
+        make_good(journal, sender.meter)
         journal.recover(retry_failed=retry_failed)
         limits = Limits(in_flight, starts, _per_model(per_model, plan), retries, burst)
         kept = Cache(default_path() if cache is True else Path(cache), sender.base_url) if cache else None

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import Client, rollout
+from acs_jupyter.errors import LedgerFailed
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.local.ledger import read_log
 from acs_jupyter.rollouts import holds
 from acs_jupyter.rollouts.holds import AHEAD
+from acs_jupyter.rollouts.run import prepared
 from acs_jupyter.secret import Secret
 from tests.conftest import UNHURRIED
 from tests.support.desks import until
@@ -191,6 +193,43 @@ def test_a_journal_settles_nothing_in_another_ledger(
     assert held_by(ledger()) == {}
     monkeypatch.setenv("ACS_LEDGER", str(tmp_path / "ledger" / "ledger.sqlite3"))
     assert held_by(ledger()) == first
+
+
+def refused(*_: Any) -> None:
+    raise LedgerFailed("The budget ledger cannot be used: disk I/O error.")
+
+
+@pytest.mark.parametrize("between", ["another ledger", "no ledger", "a ledger that cannot be written"])
+def test_ends_wait_for_the_ledger_they_belong_to(
+    served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    killed(served, "run.acs.db", 100)
+    first, stood = held_by(ledger()), standing("run.acs.db")
+    flying = {entry for run, entry in first.items() if stood[run][0] == 1}
+    flying |= unnoted("run.acs.db", first, stood)
+    assert len(first) > len(flying)
+    used = ledger().store.rows("SELECT sum(used) FROM accounts WHERE kind = 'month'")[0][0]
+    own = str(tmp_path / "ledger" / "ledger.sqlite3")
+    elsewhere = {"another ledger": str(tmp_path / "other.sqlite3"), "no ledger": "off"}
+    if between in elsewhere:
+        monkeypatch.setenv("ACS_LEDGER", elsewhere[between])
+        assert child(served, "run.acs.db", 100).communicate()[0].strip() == "done"
+        monkeypatch.setenv("ACS_LEDGER", own)
+        assert held_by(ledger()) == first
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(KeyMeter, "end_known", refused)
+            with Client(served.base, KEY, model="scripted") as client:
+                prompts = [f"#scripted ttft=0.02 tokens=3\nword {number}" for number in range(100)]
+                work = prepared(prompts, into="run.acs.db", client=client, max_tokens=3)._work
+                assert work is not None
+                work.journal.close()
+    assert child(served, "run.acs.db", 100).communicate()[0].strip() == "done"
+    assert set(held_by(ledger()).values()) == flying
+    late = {run: stood[run][1] for run, entry in first.items() if stood[run][0] == 2}
+    if between in elsewhere:
+        now = ledger().store.rows("SELECT sum(used) FROM accounts WHERE kind = 'month'")[0][0]
+        assert now == used + sum(late.values())
 
 
 def test_many_variants_hold_no_more_in_advance_than_one(served: Running) -> None:
