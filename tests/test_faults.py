@@ -6,8 +6,6 @@ import gc
 import io
 import json
 import os
-import signal
-import threading
 import time
 import weakref
 from pathlib import Path
@@ -25,6 +23,8 @@ from acs_jupyter.notebook.root import Notebook
 from acs_jupyter.pump import Pump
 from acs_jupyter.secret import Secret
 from tests.notebook.test_magics import KEY, MODELS, PARIS, Shell, connect, shell  # noqa: F401
+from tests.support.desks import until
+from tests.support.interrupts import after, interrupt, interrupted
 from tests.support.player import DONE, HANG, Player, chunk, frames, head, stream, whole
 
 
@@ -87,8 +87,7 @@ def test_interrupts_never_fall_into_a_batch() -> None:
         pump = Pump(AsyncClient(server.base, KEY))
         for wait in (0.05, 0.09, 0.13, 0.17, 0.21, 0.25):
             handle = pump.start(pump.client.request("Hi", max_tokens=5, stream=True), Session())
-            threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
-            with pytest.raises(KeyboardInterrupt):
+            with interrupted(after(wait)):
                 handle.wait()
             assert full.startswith(handle.completion.text)
             assert handle.completion.outcome == "stopped"
@@ -115,9 +114,14 @@ def test_a_terminal_of_few_characters_shows_what_it_can(connect: Any) -> None:  
 
 def test_an_interrupted_completion_carries_what_came() -> None:
     with Player([stream(*frames(["a", "b"], None), HANG)]) as server, Client(server.base, KEY) as client:
-        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt) as caught:
-            client.complete("Hi")
+        session = Session()
+
+        def once() -> None:
+            until(lambda: any(node.text == "ab" for node in list(session.nodes.values())))
+            interrupt()
+
+        with interrupted(once) as caught:
+            client.complete("Hi", session=session)
     assert caught.value.completion.text == "ab"  # type: ignore[attr-defined]
 
 

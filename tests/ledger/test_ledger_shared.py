@@ -392,7 +392,9 @@ with Client(sys.argv[1], sys.argv[2], model="m", retries=0) as client:
         try:
             clock.start()
             client.complete("Hi", max_tokens=4, stream=False)
-            time.sleep(0.03)
+            while clock.is_alive():
+                time.sleep(0.001)
+            time.sleep(0.03)  # it comes here at the latest
         except KeyboardInterrupt:
             caught += 1
         clock.join()
