@@ -171,6 +171,13 @@ def glance(book: Ledger, key: int | None = None) -> Glance:
     )
 
 
+def limited(book: Ledger, but: int | None = None) -> list[Glance]:
+    """The months of all keys that have a limit of their own, or are used up by their server's word; ``but`` one."""
+    query = "SELECT id FROM keys WHERE id IS NOT ? AND (most IS NOT NULL OR exhausted IN (?, ?)) ORDER BY id"
+    now = book.clock()
+    return [glance(book, key) for (key,) in book.store.rows(query, but, month_of(now), day_of(now))]
+
+
 def _of_key(book: Ledger, key: int | None, now: float) -> tuple[int | None, bool, str]:
     query = f"SELECT most, exhausted, {_KEY} FROM keys k WHERE id = ?"
     for most, exhausted, name in book.store.rows(query, key):
