@@ -136,6 +136,7 @@ FLOORS = [
         "rollouts.plan",
         "rollouts.items",
         "rollouts.lock",
+        "rollouts.opening",
         "rollouts.flow",
         "rollouts.packed",
         "rollouts.parquet",

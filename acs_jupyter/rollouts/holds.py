@@ -173,13 +173,5 @@ def _known(journal: Journal, noted: Iterable[Noted]) -> Iterable[HoldEnd]:
             yield each.entry, run, 0, 0, "", None
         elif state in (DONE, FAILED) and attempts == each.attempt and data is not None:
             result = from_bytes(data)
-            source = result.usage_source or ""
-            if source in ("", "usage"):  # another count is what is shown, and may be below the bill
-                yield (
-                    each.entry,
-                    run,
-                    result.prompt_tokens,
-                    result.completion_tokens,
-                    source,
-                    result.request_id,
-                )
+            spent = result.prompt_tokens, result.completion_tokens
+            yield each.entry, run, *spent, result.usage_source or "", result.request_id

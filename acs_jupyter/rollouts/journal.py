@@ -23,13 +23,13 @@ from ..machine.transactions import transaction
 from .filling import compare, fill
 from .items import Item
 from .lock import FileLock
+from .opening import MARK, VERSION, cannot_write, check, connect
 from .plan import Plan
 from .sender import Sender, sent_elsewhere
 
 PENDING, SENT, DONE, FAILED = range(4)
 """A request's state: still to be sent, sent and not known to have ended, answered, failed for good."""
 
-_MARK, _VERSION = 0x61637372, 1
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 CREATE TABLE items (item INTEGER PRIMARY KEY, prompt BLOB, digest BLOB, meta TEXT);
@@ -133,10 +133,12 @@ class Journal:
             try:
                 _prepare(db, plan, items, path)
                 note = sent_elsewhere(db, path, sender) if sender is not None else ""
-            except BaseException:
+            except BaseException as problem:
                 db.close()
                 if made:
                     _remove(path)
+                if isinstance(problem, sqlite3.OperationalError):
+                    raise cannot_write(path, problem) from None
                 raise
         except BaseException:
             lock.release()
@@ -261,7 +263,7 @@ class Journal:
             with transaction(self._db):
                 yield self._db
         except sqlite3.OperationalError as problem:
-            raise Unwritable(f"{self.path.name} cannot be written ({problem}).") from None
+            raise Unwritable(f"{self.path.name} cannot be written ({problem}).") from problem
 
 
 _kept = msgspec.json.Decoder(dict[str, list[HoldEnd]]).decode
@@ -271,39 +273,6 @@ _noted = msgspec.json.Decoder(tuple[str, list[Noted]]).decode
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection; nothing is read yet. Raises :class:`InvalidRequest` when the file cannot be opened."""
-    try:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        db.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.OperationalError as error:
-        raise InvalidRequest(f"{path} cannot be opened: {error}. Name another file.") from None
-    except sqlite3.Error:
-        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
-    return db
-
-
-def check(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file holds a journal; ``False`` when it is empty. Anything else raises :class:`InvalidRequest`."""
-    try:
-        mark, version, tables = (
-            db.execute(f"SELECT * FROM pragma_{name}").fetchone()[0]
-            for name in ("application_id", "user_version", "schema_version")
-        )
-    except sqlite3.Error:
-        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
-    if mark == _MARK and version == _VERSION:
-        return True
-    if mark == _MARK:
-        raise InvalidRequest(
-            f"{path} is a journal of version {version}; this package reads {_VERSION}. Update the "
-            "package, or name another file."
-        )
-    if tables:
-        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.")
-    return False
 
 
 def stored_plan(db: sqlite3.Connection) -> Plan:
@@ -347,7 +316,7 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         db.execute("INSERT INTO about VALUES ('variants', ?)", (len(plan.variants),))
         db.execute("INSERT INTO about VALUES ('made_at', ?)", (time.time(),))
         fill(db, plan, items)
-        db.execute(f"PRAGMA application_id={_MARK}")
-        db.execute(f"PRAGMA user_version={_VERSION}")
+        db.execute(f"PRAGMA application_id={MARK}")
+        db.execute(f"PRAGMA user_version={VERSION}")
     with contextlib.suppress(OSError):
         os.chmod(path, 0o600)  # it holds prompts and completions
