@@ -6,6 +6,7 @@ Owns the marks by which it is known, and the words where it cannot be used. It m
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,16 +28,13 @@ def connect(path: Path) -> sqlite3.Connection:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """The same for who only reads. What is read along with others takes a little room on the disk; where there is
     none, a file that nobody writes is read all the same."""
-    try:
+    with suppress(sqlite3.Error):
         return _connected(str(path))
-    except sqlite3.OperationalError:
-        log = path.with_name(path.name + "-wal")
-        if log.exists() and log.stat().st_size:
-            return connect(path)
-    try:
-        return _connected(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True)
-    except sqlite3.Error:
-        return connect(path)
+    log = path.with_name(path.name + "-wal")
+    if not (log.exists() and log.stat().st_size):
+        with suppress(sqlite3.Error):
+            return _connected(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True)
+    return connect(path)
 
 
 def _connected(place: str, *, uri: bool = False) -> sqlite3.Connection:
