@@ -265,3 +265,27 @@ def test_what_is_held_in_advance_is_given_back_though_nothing_ends(
         run.stop(drop=True)
         run.wait(20)
     assert held_by(ledger()) == {}
+
+
+@pytest.mark.parametrize("way", resolve.WAYS)
+def test_what_is_settled_by_hand_during_a_run_is_counted_once(
+    served: Running, tmp_path: Path, way: str
+) -> None:
+    """By somebody in another container, who cannot see that it runs, again and again."""
+    prompts = [f"#scripted ttft=0.02 tokens=3\n{number}" for number in range(150)]
+    with Client(served.base, KEY, model="scripted") as client:
+        options: dict[str, Any] = {"max_tokens": 3, "in_flight": WIDE, "starts": 0, "progress": False}
+        run = rollout(prompts, client=client, into="run.acs.db", bg=True, **options)
+        settled = 0
+        while not run.done:
+            with ledger().store.writing() as db:
+                db.execute("UPDATE processes SET machine = 'another'")
+            settled += len(resolve.resolve(ledger(), way, out_of_sight=True))
+            time.sleep(0.01)
+        run.wait()
+    assert settled > 0
+    log = read_log(tmp_path / "served")
+    paid = sum(row.prompt_tokens + row.completion_tokens for row in log)
+    assert len(log) == 150
+    assert sum(e["prompt_tokens"] + e["completion_tokens"] for e in report.entries(ledger())) == paid
+    assert held_by(ledger()) == {}
