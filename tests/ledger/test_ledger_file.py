@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,10 +22,6 @@ from acs_jupyter.ledger.store import STEPS, Store
 from acs_jupyter.ledger.terms import shown_key
 from acs_jupyter.secret import Secret
 from tests.support.ledgers import BASE, KEY, hold, meter
-
-if TYPE_CHECKING:
-    pass
-
 
 # -- the file -------------------------------------------------------------------------------------
 
