@@ -273,13 +273,14 @@ def test_what_is_settled_by_hand_during_a_run_is_counted_once(
 ) -> None:
     """By somebody in another container, who cannot see that it runs, again and again."""
     prompts = [f"#scripted ttft=0.02 tokens=3\n{number}" for number in range(150)]
+    assert ledger().session.spent == 0  # this process is in the file
+    with ledger().store.writing() as db:
+        db.execute("UPDATE processes SET machine = 'another'")
     with Client(served.base, KEY, model="scripted") as client:
         options: dict[str, Any] = {"max_tokens": 3, "in_flight": WIDE, "starts": 0, "progress": False}
         run = rollout(prompts, client=client, into="run.acs.db", bg=True, **options)
         settled = 0
         while not run.done:
-            with ledger().store.writing() as db:
-                db.execute("UPDATE processes SET machine = 'another'")
             settled += len(resolve.resolve(ledger(), way, out_of_sight=True))
             time.sleep(0.01)
         run.wait()
