@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -238,6 +239,32 @@ def test_kept_as_it_grows_and_opened_again(loom: Loom, tmp_path: Path) -> None:
     assert not path.with_name("a.loom.lock").exists()
 
 
+def test_a_lock_goes_with_whoever_had_it(tmp_path: Path) -> None:
+    path, lock = tmp_path / "a.loom", tmp_path / "a.loom.lock"
+    loom = Loom("text")
+    loom.keep(path)
+    assert lock.exists()
+    del loom  # nobody has it any more
+    gc.collect()
+    assert not lock.exists()
+    code = f"from acs_jupyter import Loom; loom = Loom.open({str(path)!r}); print('open', flush=True)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert not lock.exists()
+    killed = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == b"open\n"
+    with pytest.raises(InvalidRequest, match=f"by process {killed.pid}"):
+        Loom.open(path)
+    killed.kill()
+    killed.communicate()
+    assert lock.exists(), "it stays, and holds nothing"
+    with Loom.open(path) as again:
+        assert again.own_text(again.roots[0]) == "text"
+    assert not lock.exists()
+
+
 def test_a_line_without_its_end_is_cut_off(loom: Loom, tmp_path: Path) -> None:
     path = loom.keep(tmp_path / "a.loom")
     loom.close()
@@ -327,11 +354,11 @@ def test_a_full_disk_is_told_and_made_up_for(loom: Loom, tmp_path: Path, monkeyp
     path = loom.keep(tmp_path / "a.loom")
     file = loom._file
     assert file is not None
-    good, full = file._file, os.open("/dev/full", os.O_RDWR)
-    file._file = full
+    (good,), full = file._file, os.open("/dev/full", os.O_RDWR)
+    file._file[:] = [full]
     loom.new_child("r.0", " x")
     assert "No space left" in loom.trouble
-    file._file = good
+    file._file[:] = [good]
     os.close(full)
     loom.new_child("r.0", " y")
     assert loom.trouble == ""
