@@ -146,7 +146,7 @@ FLOORS = [
     {"looms.measure", "looms.file", "looms.sampling", "looms.units", "looms.measure_frames"},
     {"looms.multiverse", "looms.progress"},
     {"looms.trie", "looms.diff", "looms.mapping", "looms.expanding"},
-    {"looms.query", "looms.growing"},
+    {"looms.query", "looms.growing", "looms.clients"},
     {"looms.frames", "looms.formats.draft", "looms.formats.values"},
     {
         f"looms.formats.{form}"

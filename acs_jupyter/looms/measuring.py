@@ -29,6 +29,8 @@ from .trie import Trie, samples_below, trie, trie_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..connection import Connection
+
 WRITE_AGAIN = 1.5
 """A map is written whole; each time it has grown by so much: all of its writings together are a few times its size."""
 
@@ -88,23 +90,25 @@ class Measuring(Changing):
         with self._mapped(node, how, progress) as (here, steps, done):
             if steps is not None:
                 from ..scores.scoring import run_steps  # noqa: PLC0415  # numpy loads with the first score
+                from .clients import sync_client  # noqa: PLC0415  # httpx loads with the first request
 
-                client = self._client_of("complete")
-                client.learn()
-                with self._kept(done, client):
-                    run_steps(steps, client)
+                with sync_client(self.client) as client:
+                    client.learn()
+                    with self._kept(done, client):
+                        run_steps(steps, client)
         return here
 
     async def multiverse_async(self, node: str, *, progress: bool | None = None, **how: Any) -> Multiverse:
-        """The same with an ``AsyncClient``."""
+        """The same, to be awaited."""
         with self._mapped(node, how, progress) as (here, steps, done):
             if steps is not None:
                 from ..scores.scoring import run_steps_async  # noqa: PLC0415  # as above
+                from .clients import async_client  # noqa: PLC0415  # as above
 
-                client = self._client_of("complete")
-                await client.learn()
-                with self._kept(done, client):
-                    await run_steps_async(steps, client)
+                async with async_client(self.client) as client:
+                    await client.learn()
+                    with self._kept(done, client):
+                        await run_steps_async(steps, client)
         return here
 
     def follow(self, found: Multiverse, cell: int) -> str:
@@ -208,13 +212,19 @@ class Measuring(Changing):
         on. Raises :class:`AcsError`, and :class:`InvalidRequest` when the scorer fails.
         """
         search, here, sampling = self._search(node, scorer, how)
-        with self._accounted(self.client), shown("expand", how, progress) as bar:
-            for growth, grown in self._growths(search, here, sampling, bar):
+        from .clients import sync_client  # noqa: PLC0415  # as above
+
+        with (
+            sync_client(self.client) as client,
+            self._accounted(client),
+            shown("expand", how, progress) as bar,
+        ):
+            for growth, grown in self._growths(search, here, sampling, client, bar):
                 if growth.unnamed:
-                    self.client.learn()
-                exchange = growth.exchange(self._client_of("drive"))
+                    client.learn()
+                exchange = growth.exchange(client)
                 with grown(exchange):
-                    for _ in self.client.drive(exchange, growth.sink(self.session)):
+                    for _ in client.drive(exchange, growth.sink(self.session)):
                         pass
                     growth.result(exchange)
         return here
@@ -222,17 +232,20 @@ class Measuring(Changing):
     async def expand_async(
         self, node: str, scorer: Scorer, *, progress: bool | None = None, **how: Any
     ) -> Expansion:
-        """The same with an ``AsyncClient``."""
+        """The same, to be awaited."""
         search, here, sampling = self._search(node, scorer, how)
-        with self._accounted(self.client), shown("expand", how, progress) as bar:
-            for growth, grown in self._growths(search, here, sampling, bar):
-                if growth.unnamed:
-                    await self.client.learn()
-                exchange = growth.exchange(self._client_of("drive"))
-                with grown(exchange):
-                    async for _ in self.client.drive(exchange, growth.sink(self.session)):
-                        pass
-                    growth.result(exchange)
+        from .clients import async_client  # noqa: PLC0415  # as above
+
+        async with async_client(self.client) as client:
+            with self._accounted(client), shown("expand", how, progress) as bar:
+                for growth, grown in self._growths(search, here, sampling, client, bar):
+                    if growth.unnamed:
+                        await client.learn()
+                    exchange = growth.exchange(client)
+                    with grown(exchange):
+                        async for _ in client.drive(exchange, growth.sink(self.session)):
+                            pass
+                        growth.result(exchange)
         return here
 
     def _search(
@@ -250,11 +263,11 @@ class Measuring(Changing):
         return search, Expansion(self.session, node), sampling
 
     def _growths(
-        self, search: Search, here: Expansion, sampling: dict[str, Any], bar: Bar
+        self, search: Search, here: Expansion, sampling: dict[str, Any], client: Connection, bar: Bar
     ) -> Generator[tuple[Growth, Callable[[Any], Any]], None, None]:
         for wish in search_steps(self.session, search, here):
             growth = self._growth(wish, sampling)
-            request = self._client_of("drive").request(**growth.fields)
+            request = client.request(**growth.fields)
             if not has_room(search, here, request):
                 break
             bar.expanded(here)
@@ -265,9 +278,6 @@ class Measuring(Changing):
         return continuation(self.session, wish.node, wish.n, sampling)
 
     # -- the client -------------------------------------------------------------------------------
-
-    def _client_of(self, name: str) -> Any:
-        raise NotImplementedError
 
     @property
     def file(self) -> Path | None:

@@ -115,8 +115,32 @@ def test_a_refused_growth_keeps_the_tree(scripted_server: Running) -> None:
         with pytest.raises(AcsError):
             loom.grow(loom.roots[0], model="nobody")
         assert len(loom.roots) == 1
-    with pytest.raises(InvalidRequest, match="no client"):
-        (alone := Loom("x")).grow(alone.roots[0])
+
+
+def test_without_a_client_the_environment_s_grows_it(
+    scripted_server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loom = Loom(SIX, max_tokens=2, model="scripted")
+    for name in ("ACS_API_BASE", "ACS_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AcsError, match="Set ACS_API_BASE and ACS_API_KEY"):
+        loom.grow(loom.roots[0])
+    monkeypatch.setenv("ACS_API_BASE", scripted_server.base)
+    monkeypatch.setenv("ACS_API_KEY", scripted_server.key)
+    [grown] = loom.grow(loom.roots[0])
+    [again] = asyncio.run(loom.grow_async(grown))
+    assert loom.node(again).parent == grown
+    loom.expand(again, lambda node: 0.0, requests=1, width=2)
+    assert len(loom.children(again)) == 2
+
+
+def test_a_client_of_either_kind_grows_both_ways(scripted_server: Running) -> None:
+    with client_of(scripted_server) as client:
+        loom = Loom(SIX, client=client, max_tokens=2)
+        [first] = asyncio.run(loom.grow_async(loom.roots[0]))
+    loom.client = AsyncClient(scripted_server.base, scripted_server.key, meter=None)
+    loom.grow(first)
+    assert len(loom.nodes) == 3
 
 
 @pytest.fixture

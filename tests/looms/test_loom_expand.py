@@ -122,7 +122,7 @@ def test_what_cannot_be_is_one_line() -> None:
     loom = Loom(SIX)
     for how, line in (
         ({}, "needs a bound"), ({"requests": 0}, "requests=0"), ({"requests": 1, "how": "wide"}, "wide"),
-        ({"requests": 1, "width": 17}, "at most 16"), ({"requests": 1}, "no client"),
+        ({"requests": 1, "width": 17}, "at most 16"),
     ):  # fmt: skip
         with pytest.raises(InvalidRequest, match=line):
             loom.expand(loom.roots[0], likely, **how)
