@@ -1,6 +1,6 @@
 """The demo: the local server, JupyterLab beside it and the notebooks, ended together.
 
-Owns the work folder and the two processes. It must not know requests or the notebooks' content.
+Owns the two processes and what they are started with. It must not know requests or notebooks.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, suppress
-from importlib import resources
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from .run import BadSetting
+from .workbooks import work_notebooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
 
-NOTEBOOK = "01-first-completion.ipynb"
 FOLDER = "acs-demo"
 
 
@@ -80,28 +78,6 @@ def _answers(lab: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def work_notebooks(folder: Path) -> Path:
-    """The notebooks in the work folder; gives the first. A file that is already there is the user's and stays."""
-    folder.mkdir(exist_ok=True)
-    for source in _notebooks():
-        try:
-            with (folder / source.name).open("x", encoding="utf-8") as file:
-                file.write(text := source.read_text(encoding="utf-8"))
-        except FileExistsError:
-            continue
-        _trust(text)
-    return folder / NOTEBOOK
-
-
-def _trust(text: str) -> None:
-    """Sign a notebook of ours, as ``jupyter trust`` would: its outputs then show with their colours at once."""
-    from nbformat import reads
-    from nbformat.sign import NotebookNotary
-
-    with suppress(OSError):  # a folder that cannot be written: the outputs are shown without colours
-        NotebookNotary().sign(reads(text, as_version=4))
-
-
 STAYS_HOME = (
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -123,13 +99,6 @@ def _no_question(stack: ExitStack) -> dict[str, str]:
     return {name: os.pathsep.join(filter(None, [folder, os.environ.get(name)]))}
 
 
-def _notebooks() -> list[Traversable]:
-    packaged = resources.files("acs_jupyter").joinpath("notebooks")
-    folder = packaged if packaged.is_dir() else Path(__file__).parents[2] / "notebooks"
-    found = [file for file in folder.iterdir() if file.name.endswith(".ipynb")]
-    return sorted(found, key=lambda file: file.name)
-
-
 def _serve_command(gguf: str | None) -> list[str]:
     command = [sys.executable, "-m", "acs_jupyter", "serve", "--port", "0", "--until-stdin-closes"]
     return [*command, "--gguf", str(Path(gguf).absolute())] if gguf else command
@@ -143,11 +112,24 @@ def _lab_command(notebook: Path, port: int, browser: bool) -> list[str]:
         "--ServerApp.port_retries=0",
         "--log-level=WARN",
         *STAYS_HOME,
+        *_private_kernels(),
         notebook.name,
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     return command if browser else [*command, "--no-browser"]
+
+
+def _private_kernels() -> list[str]:
+    """Kernels speak to JupyterLab encrypted, where these versions can: others on this machine cannot listen in.
+
+    A kernel that could and is not asked to says so in the terminal with each start.
+    """
+    import zmq
+    from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+
+    able = "transport_encryption" in MappingKernelManager.class_trait_names() and zmq.has("curve")
+    return ["--MappingKernelManager.transport_encryption=auto"] if able else []
 
 
 def _two_lines(server: subprocess.Popen[bytes]) -> Iterator[tuple[str, str]]:
