@@ -154,7 +154,7 @@ def test_the_first_notebook_runs_as_on_binder(image: tuple[Path, dict[str, str]]
     """In a real browser, behind a prefix; the key is a new one, and what was started ends with the session."""
     home, env = image
     assert not [name for name in env if name.startswith("ACS_")]
-    (urlpath,) = re.findall(r"\?urlpath=(\S+?)\)", README)
+    (urlpath,) = re.findall(r"\?urlpath=(\S+)", README)
     with session(image) as (proxy, memory, process), chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 1400})
         nb = Notebook(page, f"{proxy.base}{PREFIX}".rstrip("/"), "")
