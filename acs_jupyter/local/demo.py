@@ -26,16 +26,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = "acs-demo"
+_ENDS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def run(*, port: int, browser: bool, gguf: str | None) -> int:
-    """Start both, wait until one of them ends or Ctrl-C comes, end both; the exit code."""
+    """Start both, wait until one of them ends or Ctrl-C comes, end both; the exit code, which is 0 after Ctrl-C.
+
+    A second Ctrl-C changes nothing: both are on their way out, and are waited for.
+    """
     if find_spec("jupyterlab") is None:
         raise BadSetting("The demo needs JupyterLab: pip install 'acs-jupyter[lab,local]'.")
+    for number in _ENDS:
+        signal.signal(number, _as_interrupt)
+    try:
+        return _run(port, browser, gguf)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _run(port: int, browser: bool, gguf: str | None) -> int:
     notebook = work_notebooks(Path.cwd() / FOLDER)
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _as_interrupt)
     with ExitStack() as stack:
         try:
             server = _start(_serve_command(gguf), dict(os.environ), stack, stdout=subprocess.PIPE)
@@ -52,6 +62,7 @@ def run(*, port: int, browser: bool, gguf: str | None) -> int:
                 time.sleep(0.2)
             return lab.poll() or server.poll() or 0
         except KeyboardInterrupt:
+            print("\nEnding the server and JupyterLab ...", flush=True)
             return 0
 
 
@@ -174,4 +185,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _as_interrupt(*_: object) -> None:
+    """The first asks for the end; from then on they are not heard, so that the end is an orderly one."""
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -10,11 +10,15 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import nbformat
+import pexpect
+import psutil
 import pytest
+from jupyter_client.blocking import BlockingKernelClient
 from nbformat.sign import NotebookNotary
 
 from acs_jupyter import __version__
@@ -166,6 +170,50 @@ def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
         process.kill()
         process.wait()
         log.close()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_the_demo_in_order_however_often_it_is_pressed(tmp_path: Path, times: int) -> None:
+    """In a terminal: no traceback, exit code 0, and nothing runs on, the kernel neither."""
+    marked = {"JUPYTER_DATA_DIR": str(tmp_path / "data"), "JUPYTER_RUNTIME_DIR": str(tmp_path / "run")}
+    options = ["-m", "acs_jupyter", "demo", "--no-browser", "--port", "8971"]
+    with pexpect.spawn(
+        sys.executable, options, cwd=tmp_path, env=environment(**marked), encoding="utf-8", timeout=90
+    ) as child:
+        child.expect(r"The notebook: (http://[^/]+)\S+token=(\S+)")
+        assert child.match is not None
+        base, token = child.match.groups()
+        child.expect_exact("Ctrl-C ends the server and JupyterLab.")
+        header = {"Authorization": f"token {token}"}
+        assert httpx.post(f"{base}/api/kernels", json={}, headers=header, timeout=30).status_code == 201
+        (file,) = (tmp_path / "run").glob("kernel-*.json")
+        kernel = BlockingKernelClient(
+            connection_file=str(file)
+        )  # one that has not begun to run would say so loudly
+        kernel.load_connection_file()
+        kernel.start_channels()
+        kernel.wait_for_ready(timeout=60)
+        kernel.stop_channels()
+        started = having(str(tmp_path / "run"))
+        assert len(started) >= 5  # the command, the server, JupyterLab and its leash, the kernel
+        for _ in range(times):
+            child.sendintr()
+        child.expect(pexpect.EOF)
+        child.wait()
+        assert (child.exitstatus, child.signalstatus) == (0, None)
+        assert "Ending the server and JupyterLab" in child.before
+        assert "Traceback" not in child.before
+    until(lambda: not having(str(tmp_path / "run")))
+
+
+def having(variable: str) -> list[str]:
+    """The processes whose environment holds this."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if variable in process.environ().values():
+                found.append(" ".join(process.cmdline()))
+    return found
 
 
 def address_in(log: Path) -> str:
