@@ -68,7 +68,7 @@ def ended(name: str, stats: Stats, seconds: float) -> dict[str, str]:
     bar = f'<progress max="{max(stats.total, 1)}" value="{ended}" aria-label="{escape(name)}"></progress>'
     return {
         "text/plain": f"{name}: {line}",
-        "text/html": f"<div>{escape(name)} {bar} {escape(line)}</div>",
+        "text/html": f"<div><bdi>{escape(name)}</bdi> {bar} {escape(line)}</div>",
     }
 
 
