@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from tests.notebook.test_magics import Shell, dispose
 from tests.support.servers import Running
+from tests.support.shells import Shell, dispose
 from tests.test_messages import JARGON
 
 MISTAKES = (
