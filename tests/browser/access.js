@@ -104,7 +104,7 @@
       return found;
     },
 
-    rightToLeft: (root) => [root, ...root.querySelectorAll("*")].filter((e) => getComputedStyle(e).direction === "rtl").map(name),
+    rightToLeft: (root) => [root, ...root.querySelectorAll("*")].filter((e) => e.tagName !== "BDI" && getComputedStyle(e).direction === "rtl").map(name),
 
     async violations(root) {
       const { violations } = await axe.run(root, { resultTypes: ["violations"] });

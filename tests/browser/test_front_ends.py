@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from acs_jupyter import load
 from tests.browser.labkit import Notebook, free_port, painted, point_at, shoot, write_notebook
@@ -45,7 +47,7 @@ def seen(page: Page, name: str) -> None:
     for selector in WINDOWS:
         window = page.locator(selector).first
         window.scroll_into_view_if_needed()
-        window.locator("button, input, [role=meter], p").first.wait_for()
+        expect(window).to_contain_text(re.compile(r"\w"))
         box = window.bounding_box()
         assert box is not None
         assert box["width"] > 300, selector
