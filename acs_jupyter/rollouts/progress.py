@@ -24,7 +24,7 @@ class Bar:
     """A bar over ``total`` requests; ``start`` of them were there before."""
 
     def __init__(self, name: str, total: int, start: int, *, shown: bool) -> None:
-        from tqdm.auto import tqdm  # noqa: PLC0415  # looks for a notebook when it is loaded
+        tqdm = _tqdm()
 
         self._name = name
         widget = shown and _makes_widgets(tqdm)
@@ -99,6 +99,15 @@ def words(stats: Stats, seconds: float) -> str:
 
 def _by_code(codes: Counter[str]) -> str:
     return f" ({', '.join(f'{code} {count}' for code, count in codes.most_common(3))})" if codes else ""
+
+
+def _tqdm() -> Any:
+    """tqdm's bar for this place. Its own choice goes by what is imported, which in a script may be ipykernel, too."""
+    if in_notebook():
+        from tqdm.auto import tqdm  # noqa: PLC0415  # looks for a notebook when it is loaded
+    else:
+        from tqdm.asyncio import tqdm  # noqa: PLC0415  # as above
+    return tqdm
 
 
 def _makes_widgets(tqdm: type) -> bool:
