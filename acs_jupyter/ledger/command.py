@@ -147,6 +147,7 @@ def brief(meter: KeyMeter | None) -> str:
         report.sums(book, ("month", "today")),
         resolve.holds(book),
         report.clamped(book),
+        report.limited(book, key),
     )
 
 
@@ -160,6 +161,7 @@ def text(meter: KeyMeter | None) -> str:
         resolve.holds(book),
         report.clamped(book),
         book.store.where,
+        others=report.limited(book, key),
     )
 
 

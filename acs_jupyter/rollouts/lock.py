@@ -34,7 +34,8 @@ class FileLock:
                 os.close(handle)
         forking.tell(self)
         os.lseek(self._file, _HOLDER, os.SEEK_SET)
-        os.write(self._file, f"{os.getpid():<20}".encode())
+        with contextlib.suppress(OSError):  # no room for a name: it is held all the same
+            os.write(self._file, f"{os.getpid():<20}".encode())
 
     def _opened(self) -> int:
         try:
