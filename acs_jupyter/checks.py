@@ -203,10 +203,30 @@ def explain(problem: str, given: Any) -> str:
         return f"Unknown field '{_short(name)}' in {_short(path)}.{_suggestion(_short(name), known)}"
     if "missing required field" in problem:
         return "prompt is missing: give a text, token ids, or a list of either."
-    rule = problem.split(" - at ", maxsplit=1)[0].replace("`", "")
+    rule = _plainly(problem.split(" - at ", maxsplit=1)[0].replace("`", ""))
     if not path:
-        return f"The body must be a JSON object: {rule[0].lower()}{rule[1:]}."
-    return f"{path}={_shown(given, path)}: {rule[0].lower()}{rule[1:]}."
+        return f"The body must be a JSON object: {rule}."
+    return f"{path}={_shown(given, path)}: {rule}."
+
+
+_KINDS = {
+    "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "array": "a list",
+    "object": "names with values", "null": "nothing",
+}  # fmt: skip
+_BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+
+
+def _plainly(rule: str) -> str:
+    """``Expected int | null, got str``: a whole number is needed, not a text."""
+    bound = re.fullmatch(r"Expected (int|float) (>=|<=|>|<) (\S+?)(\.0)?", rule)
+    if bound:
+        return f"{_KINDS[bound[1]]} {_BOUNDS[bound[2]]} {bound[3]} is needed"
+    found = re.fullmatch(r"Expected ([a-z |]+?)(?:, got (\w+))?", rule)
+    if found is None or not {*found[1].split(" | "), found[2] or "null"} <= _KINDS.keys():
+        return f"{rule[0].lower()}{rule[1:]}"
+    wanted = [_KINDS[kind] for kind in found[1].split(" | ") if kind != "null" or " " not in found[1]]
+    got = f", not {_KINDS[found[2]]}" if found[2] else ""
+    return f"{' or '.join(wanted)} is needed{got}"
 
 
 def _prompt_shape(request: CompletionRequest) -> str | None:

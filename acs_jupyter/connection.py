@@ -85,9 +85,7 @@ class Connection:
         self._names = names_of(base_url, api_key)
         self.base_url = base_url
         if not base_url or not api_key:
-            named = (("ACS_API_BASE", base_url), ("ACS_API_KEY", api_key))
-            missing = [name for name, value in named if not value]
-            raise NotConfigured(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not set.")
+            raise NotConfigured.without(base_url, api_key)
         self.base_url = normal_base(base_url, self._reword("ACS_API_BASE"))
         self.model = model
         self.retries: int = told("retries", retries, RETRIES)

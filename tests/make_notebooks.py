@@ -1,7 +1,7 @@
 """Runs the notebooks and writes their outputs, as a reader finds them: ``python tests/make_notebooks.py [NAME ...]``.
 
 Owns what is kept of a run: texts, static views, records and pictures; no state of widgets, which without a kernel
-shows nothing, no times, nothing of this machine. The sources stand in the notebooks themselves.
+shows nothing, no times but those of a bar, nothing of this machine. The sources stand in the notebooks themselves.
 """
 
 from __future__ import annotations

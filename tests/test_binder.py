@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.browser.labkit import Notebook, chromium, free_port, point_at, shoot
+from tests.browser.labkit import PANEL, Notebook, chromium, free_port, point_at, shoot
 from tests.support.prefix_proxy import Proxy, proxied
 
 if TYPE_CHECKING:
@@ -154,13 +154,14 @@ def test_the_first_notebook_runs_as_on_binder(image: tuple[Path, dict[str, str]]
     """In a real browser, behind a prefix; the key is a new one, and what was started ends with the session."""
     home, env = image
     assert not [name for name in env if name.startswith("ACS_")]
-    (urlpath,) = re.findall(r"\?urlpath=(\S+?)\)", README)
+    (urlpath,) = re.findall(r"\?urlpath=(\S+)", README)
     with session(image) as (proxy, memory, process), chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 1400})
         nb = Notebook(page, f"{proxy.base}{PREFIX}".rstrip("/"), "")
         nb.open(at=urlpath)
         # What was saved shows with its colours before anything is run: the notebook is trusted.
         nb.output(3).locator(".acs-static .k1, .acs-static .k2, .acs-static .k3").first.wait_for()
+        assert not page.evaluate(f"{PANEL}.context.model.dirty")  # nor has opening it changed it
         nb.command("notebook:run-all-cells")
         assert not [
             o

@@ -75,10 +75,10 @@ def test_what_is_not_given_is_not_sent() -> None:
     ("fields", "words"),
     [
         ({"n": 17}, ["n=17", "16"]),
-        ({"n": True}, ["n=true", "int"]),
-        ({"max_tokens": "16"}, ["max_tokens='16'", "int"]),
+        ({"n": True}, ["n=true", "a whole number is needed, not true or false"]),
+        ({"max_tokens": "16"}, ["max_tokens='16'", "a whole number is needed, not a text"]),
         ({"temperature": 200}, ["temperature=200", "100"]),
-        ({"top_p": 0.0}, ["top_p=0", "> 0"]),
+        ({"top_p": 0.0}, ["top_p=0", "above 0 is needed"]),
         ({"temprature": 1}, ["temprature", "Did you mean 'temperature'"]),
         ({"best_of": 2}, ["best_of", "use n"]),
         ({"n": 2}, ["max_tokens must be set"]),

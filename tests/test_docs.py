@@ -57,6 +57,13 @@ def test_links_inside_the_repository_lead_somewhere(name: str) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("name", [*DOCUMENTS, *NOTEBOOKS])
+def test_no_link_can_be_clicked_before_its_placeholder_is_replaced(name: str) -> None:
+    assert [
+        target for target in LINK.findall(prose(name)) if re.search(r"\b[A-Z]{4,}\b(?!\.md)", target)
+    ] == []
+
+
 def test_the_pictures_are_small_and_committed() -> None:
     shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", prose("README.md"))
     assert shown

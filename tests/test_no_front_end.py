@@ -44,7 +44,9 @@ CELLS = {
     "bench": "from acs_jupyter import Workbench\nWorkbench()",
     "compare": "from acs_jupyter import Compare\nboard = Compare('Once', [{'seed': 1}, {'seed': 2}], max_tokens=4)\n"
     "board.run().wait()\nboard",
-    "rollout": "from acs_jupyter import rollout\nrollout(['a', 'b'], max_tokens=4, into='r.acs.db')",
+    "rollout": "from acs_jupyter import rollout\nrollout(['a', 'b'], max_tokens=4, into='rollout.db')",
+    "bars": "bars = rollout(['c', 'd'], max_tokens=4, into='bars.db', bg=True)",
+    "over": "bars.wait()",
     "difference": "from acs_jupyter import difference, score\n"
     "difference(score('It is a cat on a mat.'), score('It is a dog on a mat.'))",
     "completion": "first",
@@ -112,6 +114,18 @@ def test_papermill_runs_all_and_every_output_is_there(executed: Path) -> None:
     assert {"Once", "Once upon"} <= {one.prompt for one in found}
     assert "acs-static" in shown["quiet"][0].data["text/html"]
     assert "2 of 2 ended" in shown["rollout"][-1].data["text/plain"]
+    for name in ("rollout", "bars"):  # what is kept of a bar is how it ended
+        kept = shown[name][0].data
+        assert kept["text/plain"].startswith(f"{name}.db: 100 %, 2 of 2 requests in ")
+        assert '<progress max="2" value="2"' in kept["text/html"]
+        assert "application/vnd.jupyter.widget-view+json" not in kept
+
+
+def test_a_page_without_widgets_shows_how_a_rollout_ended(executed: Path) -> None:
+    page = unescape(re.sub("<(?!progress)[^>]+>", "", converted(executed, "html")))
+    for name in ("rollout.db", "bars.db"):
+        assert re.search(rf"{name} <progress [^>]+> 100 %, 2 of 2 requests in \d+ s, \d+ tokens", page)
+    assert "0%|" not in page
 
 
 def converted(executed: Path, form: str, *options: str) -> str:

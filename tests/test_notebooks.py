@@ -46,10 +46,10 @@ def read(path: Path) -> Any:
 
 
 def test_there_are_seven_and_their_first_is_the_demos() -> None:
-    from acs_jupyter.local.demo import NOTEBOOK
+    from acs_jupyter.local.workbooks import FIRST
 
     assert len(NAMES) == 7
-    assert f"{NAMES[0]}.ipynb" == NOTEBOOK
+    assert f"{NAMES[0]}.ipynb" == FIRST
 
 
 @pytest.mark.parametrize("name", NAMES)

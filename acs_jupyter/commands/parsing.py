@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Commands = argparse._SubParsersAction["Parser"]
 
-BUDGET_HELP = "tokens a month; 0 or none for no limit"
+BUDGET_HELP = "tokens a month, such as 50000, 50k or 3m; 0 or none for no limit"
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,7 +27,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **more})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse's, but what is left over is refused here, by the command that it was given to."""
+        """As argparse's, but what is left over is refused here, by the command that it was given to.
+
+        An option that there is not is told before anything else: it may be a slip for what would be missing.
+        """
+        for word in list(sys.argv[1:] if args is None else args):
+            if word == "--" or (not word.startswith("-") and self._subparsers is not None):
+                break  # the rest is a command's own
+            if re.match(r"--\w\S*$", word) and not self._known(word.partition("=")[0]):
+                self.error(self._unknown(word))
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             self.error(self._unknown(rest[0]))
@@ -52,6 +60,9 @@ class Parser(argparse.ArgumentParser):
             message = f"{missing[1].replace(', ', ' and ')} must be given{told}; --help tells what each is"
         print(f"{self.prog}: {without_keys(message)}", file=sys.stderr)
         raise SystemExit(2)
+
+    def _known(self, option: str) -> bool:
+        return any(option in action.option_strings for action in self._actions)
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
@@ -120,8 +131,17 @@ def whole(text: str) -> int:
 
 
 def token_budget(text: str) -> int:
-    """Tokens, 0 or ``none`` for no limit."""
-    return 0 if text.lower() == "none" else whole(text)
+    """Tokens, such as ``50000``, ``50k`` or ``3m``; 0 or ``none`` for no limit."""
+    short = re.fullmatch(r"([0-9]{1,9})([km])", text.lower())
+    if short:
+        return int(short[1]) * {"k": 1_000, "m": 1_000_000}[short[2]]
+    if text.lower() == "none":
+        return 0
+    if not re.fullmatch("[0-9]{1,15}", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of tokens, such as 50000, 50k or 3m, up to 999999999999999"
+        )
+    return int(text)
 
 
 def rate(text: str) -> float:

@@ -35,7 +35,10 @@ def add_serve(commands: Commands) -> None:
 
 def add_demo(commands: Commands) -> None:
     """``acs-jupyter demo``."""
-    parser = commands.add_parser("demo", help="local server, JupyterLab and the first notebook")
+    about = "local server, JupyterLab and the first notebook"
+    parser = commands.add_parser(
+        "demo", help=about, epilog="Ctrl-C ends all of it, in order; the exit code is then 0."
+    )
     parser.add_argument("--port", type=port, default=8888, help="JupyterLab's port (default: %(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.add_argument("--gguf", metavar="FILE", help="a model file (default: SmolLM2-135M, fetched once)")

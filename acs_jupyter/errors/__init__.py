@@ -3,7 +3,7 @@
     AcsError
     |-- NotConfigured            no base URL or no key: nothing was sent
     |-- ClientClosed            used after close(): nothing was sent
-    |-- InvalidRequest           refused before sending: a field, its value, its bound
+    |-- InvalidRequest           refused before sending: a field, its value, its bound; FileNotRead, FileNotUnderstood
     |-- LedgerFailed             the budget ledger cannot be used: nothing was sent
     |-- ConnectionFailed         no answer at all
     |-- Interrupted              an answer began and was cut; what came is kept
@@ -35,6 +35,8 @@ from .base import (
     ApiError,
     ClientClosed,
     ConnectionFailed,
+    FileNotRead,
+    FileNotUnderstood,
     Interrupted,
     InvalidRequest,
     JobPending,
@@ -126,6 +128,8 @@ __all__ = [
     "EngineOutOfMemory",
     "EngineRefused",
     "Expired",
+    "FileNotRead",
+    "FileNotUnderstood",
     "FullVocabPromptTooLong",
     "HarvestCapacityExceeded",
     "HarvestConcurrencyExceeded",

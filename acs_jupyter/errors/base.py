@@ -62,6 +62,12 @@ class NotConfigured(AcsError):
         "`acs-jupyter serve` in a terminal."
     )
 
+    @classmethod
+    def without(cls, base: object, key: object) -> NotConfigured:
+        """The error of who has no server to ask: it names which of the two is missing."""
+        missing = [name for name, value in (("ACS_API_BASE", base), ("ACS_API_KEY", key)) if not value]
+        return cls(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not set.")
+
 
 class ClientClosed(AcsError):
     """The client was closed, by ``close()`` or at the end of its ``with`` block; nothing was sent."""
@@ -74,6 +80,18 @@ class InvalidRequest(AcsError):
     """The request breaks a rule of the contract and was not sent."""
 
     code = "invalid_request"
+
+
+class FileNotRead(InvalidRequest, OSError):
+    """A file that was named is not there, or may not be read."""
+
+    advice = "Check the name and the folder."
+
+
+class FileNotUnderstood(InvalidRequest, ValueError):
+    """A file that was named is not what it was taken for."""
+
+    advice = "Check that it is the right file, and whole."
 
 
 class LedgerFailed(AcsError):

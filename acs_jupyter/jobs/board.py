@@ -30,7 +30,7 @@ class JobBoard(JobWindow):
         )
         base = secret.redact(base_url or os.environ.get("ACS_API_BASE") or "")
         if not base or not secret:
-            raise NotConfigured("No server is set.")
+            raise NotConfigured.without(base, secret)
         self._watch = job_watch.shared(normal_base(base), secret)
         self._watch.pick_up()
         super().__init__(self._watch)

@@ -141,7 +141,7 @@ def watch_of(notebook: Notebook) -> Watch:
     """The watch over the jobs of the notebook's key."""
     base, key = notebook.where()
     if not base or not key:
-        raise NotConfigured("No server is set.")
+        raise NotConfigured.without(base, key)
     from ..settings import normal_base  # noqa: PLC0415  # httpx loads with the first request
 
     return job_watch.shared(normal_base(base), key)

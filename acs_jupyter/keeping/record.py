@@ -23,6 +23,7 @@ import msgspec
 
 from ..comparing.marks import mark_of_one
 from ..completion import Completion
+from ..errors import FileNotRead, FileNotUnderstood
 from ..log import events as ev
 from ..log.branching import descendants, root_of
 from ..log.events import AnyEvent
@@ -129,14 +130,15 @@ def load(notebook: str | os.PathLike[str]) -> list[Completion]:
     stands in several outputs (``%acs last``, a workbench shown twice) is listed once, where it stands first, by the
     record that has most of it.
 
-    Raises ``ValueError`` naming the file when it is no notebook, and the cell when a record is broken.
+    Raises :class:`InvalidRequest` naming the file when it is not there (an ``OSError``, too) or no notebook, and the
+    cell when a record is broken (a ``ValueError``, too).
     """
     families: dict[str, Completion] = {}  # by what is the same in every record of a run
     for number, record in _records(notebook):
         try:
             kept = unpack_run(record)
         except ValueError as error:
-            raise ValueError(f"{notebook}, cell {number}: {error}.") from None
+            raise FileNotUnderstood(f"{notebook}, cell {number}: {error}.") from None
         run = kept.session.runs[kept.run]
         same = repr((run.id, run.opened_at, run.request))
         before = families.get(same)
@@ -226,13 +228,15 @@ def _records(notebook: str | os.PathLike[str]) -> Iterator[tuple[int, Any]]:
         cells = book["cells"]
         if not isinstance(cells, list):
             raise TypeError
+    except OSError as error:
+        raise FileNotRead(f"{notebook} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{notebook} is not a notebook: give the .ipynb file.") from None
+        raise FileNotUnderstood(f"{notebook} is not a notebook: give the .ipynb file.", advice="") from None
     for number, cell in enumerate(cells, start=1):
         try:
             found = [_kept(output) for output in _of(list, _of(dict, cell).get("outputs"))]
         except TypeError as error:
-            raise ValueError(f"{notebook}, cell {number}: {error}.") from None
+            raise FileNotUnderstood(f"{notebook}, cell {number}: {error}.") from None
         for records in found:
             # a workbench keeps all its runs
             for record in records if isinstance(records, list) else [records]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..commands.budget_options import add_arguments
+from ..commands.parsing import near
 from ..errors import AcsError, InvalidRequest, NotConfigured
 from ..notebook.options import tokens
 from . import ledger, of_environment, report, resolve
@@ -32,7 +34,24 @@ _TIMES = ("at", "ended")
 
 
 class _Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but an unknown option is told first: what follows it would be taken for an action."""
+        known = [flag for action in self._actions for flag in action.option_strings]
+        for word in args or ():
+            if word.startswith("--") and word.partition("=")[0] not in known:
+                raise InvalidRequest(
+                    f"%acs budget has no option {word}.{near(word.partition('=')[0], known)} "
+                    "`%acs help budget` lists them."
+                )
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
+        missing = re.fullmatch(r"argument (\S+): expected one argument", message)
+        if missing:
+            message = f"{missing[1]} needs a value{', such as 200k, 3m or none' * (missing[1] == '--limit')}"
+        wrong = re.match(r"argument action: invalid choice: '?(.*?)'?(?:, maybe| \(choose)", message)
+        if wrong:
+            message = f"there is no '{wrong[1]}'; it takes settle, or options such as --limit 3m"
         raise InvalidRequest(f"%acs budget: {message}. `%acs help budget` lists the options.")
 
 

@@ -1,6 +1,6 @@
 """The demo: the local server, JupyterLab beside it and the notebooks, ended together.
 
-Owns the work folder and the two processes. It must not know requests or the notebooks' content.
+Owns the two processes and what they are started with. It must not know requests or notebooks.
 """
 
 from __future__ import annotations
@@ -13,31 +13,39 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, suppress
-from importlib import resources
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from .run import BadSetting
+from .workbooks import work_notebooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
 
-NOTEBOOK = "01-first-completion.ipynb"
 FOLDER = "acs-demo"
+_ENDS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def run(*, port: int, browser: bool, gguf: str | None) -> int:
-    """Start both, wait until one of them ends or Ctrl-C comes, end both; the exit code."""
+    """Start both, wait until one of them ends or Ctrl-C comes, end both; the exit code, which is 0 after Ctrl-C.
+
+    A second Ctrl-C changes nothing: both are on their way out, and are waited for.
+    """
     if find_spec("jupyterlab") is None:
         raise BadSetting("The demo needs JupyterLab: pip install 'acs-jupyter[lab,local]'.")
+    for number in _ENDS:
+        signal.signal(number, _as_interrupt)
+    try:
+        return _run(port, browser, gguf)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _run(port: int, browser: bool, gguf: str | None) -> int:
     notebook = work_notebooks(Path.cwd() / FOLDER)
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _as_interrupt)
     with ExitStack() as stack:
         try:
             server = _start(_serve_command(gguf), dict(os.environ), stack, stdout=subprocess.PIPE)
@@ -54,6 +62,7 @@ def run(*, port: int, browser: bool, gguf: str | None) -> int:
                 time.sleep(0.2)
             return lab.poll() or server.poll() or 0
         except KeyboardInterrupt:
+            print("\nEnding the server and JupyterLab ...", flush=True)
             return 0
 
 
@@ -80,28 +89,6 @@ def _answers(lab: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def work_notebooks(folder: Path) -> Path:
-    """The notebooks in the work folder; gives the first. A file that is already there is the user's and stays."""
-    folder.mkdir(exist_ok=True)
-    for source in _notebooks():
-        try:
-            with (folder / source.name).open("x", encoding="utf-8") as file:
-                file.write(text := source.read_text(encoding="utf-8"))
-        except FileExistsError:
-            continue
-        _trust(text)
-    return folder / NOTEBOOK
-
-
-def _trust(text: str) -> None:
-    """Sign a notebook of ours, as ``jupyter trust`` would: its outputs then show with their colours at once."""
-    from nbformat import reads
-    from nbformat.sign import NotebookNotary
-
-    with suppress(OSError):  # a folder that cannot be written: the outputs are shown without colours
-        NotebookNotary().sign(reads(text, as_version=4))
-
-
 STAYS_HOME = (
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -123,13 +110,6 @@ def _no_question(stack: ExitStack) -> dict[str, str]:
     return {name: os.pathsep.join(filter(None, [folder, os.environ.get(name)]))}
 
 
-def _notebooks() -> list[Traversable]:
-    packaged = resources.files("acs_jupyter").joinpath("notebooks")
-    folder = packaged if packaged.is_dir() else Path(__file__).parents[2] / "notebooks"
-    found = [file for file in folder.iterdir() if file.name.endswith(".ipynb")]
-    return sorted(found, key=lambda file: file.name)
-
-
 def _serve_command(gguf: str | None) -> list[str]:
     command = [sys.executable, "-m", "acs_jupyter", "serve", "--port", "0", "--until-stdin-closes"]
     return [*command, "--gguf", str(Path(gguf).absolute())] if gguf else command
@@ -143,11 +123,24 @@ def _lab_command(notebook: Path, port: int, browser: bool) -> list[str]:
         "--ServerApp.port_retries=0",
         "--log-level=WARN",
         *STAYS_HOME,
+        *_private_kernels(),
         notebook.name,
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     return command if browser else [*command, "--no-browser"]
+
+
+def _private_kernels() -> list[str]:
+    """Kernels speak to JupyterLab encrypted, where these versions can: others on this machine cannot listen in.
+
+    A kernel that could and is not asked to says so in the terminal with each start.
+    """
+    import zmq
+    from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+
+    able = "transport_encryption" in MappingKernelManager.class_trait_names() and zmq.has("curve")
+    return ["--MappingKernelManager.transport_encryption=auto"] if able else []
 
 
 def _two_lines(server: subprocess.Popen[bytes]) -> Iterator[tuple[str, str]]:
@@ -192,4 +185,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _as_interrupt(*_: object) -> None:
+    """The first asks for the end; from then on they are not heard, so that the end is an orderly one."""
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

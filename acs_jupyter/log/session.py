@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
+from ..errors import FileNotRead, FileNotUnderstood
 from ..wire import CompletionRequest
 from . import events as ev
 from .arrangement import Arrangement
@@ -216,13 +217,16 @@ class Session:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, torn: bool = False) -> Session:
-        """Read what :meth:`save` wrote. Raises ``ValueError`` with file and line when it is none.
+        """Read what :meth:`save` wrote.
+
+        Raises :class:`InvalidRequest` with the file when it is not there (an ``OSError``, too), with its line when
+        it is none (a ``ValueError``, too).
 
         A run that was still open then is closed as interrupted: nothing more comes for it. ``torn``: a last line
         without its end, which a killed writer leaves, is passed over.
         """
         session = cls()
-        with Path(path).open("rb") as file:
+        with _opened(path) as file:
             _check_header(file.readline(), path)
             for number, line in enumerate(file, start=2):
                 if torn and not line.endswith(b"\n"):
@@ -231,7 +235,9 @@ class Session:
                     at, event = _entry_decoder.decode(line)
                     session._fold(at, [event])
                 except (ValueError, KeyError) as error:
-                    raise ValueError(f"{path}, line {number}: not a session event ({error})") from None
+                    raise FileNotUnderstood(
+                        f"{path}, line {number}: not a session event ({error})."
+                    ) from None
         session.interrupt_open()
         return session
 
@@ -351,15 +357,24 @@ _FOLD: dict[type, Callable[[Session, float, Any], None]] = {
 _entry_decoder = msgspec.json.Decoder(tuple[float, AnyEvent])
 
 
+def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        raise FileNotRead(f"{path} cannot be read: {error.strerror}.") from None
+
+
 def _check_header(line: bytes, path: str | os.PathLike[str]) -> None:
     try:
         header = json.loads(line)
     except ValueError:
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a saved session.")
+        raise FileNotUnderstood(f"{path} is not a saved session.")
     if header.get("version") != FORMAT_VERSION:
-        raise ValueError(f"{path} is a session of version {header.get('version')}; this package reads 1.")
+        raise FileNotUnderstood(
+            f"{path} is a session of version {header.get('version')}; this package reads 1."
+        )
 
 
 __all__ = ["Fork", "Node", "Run", "Session"]

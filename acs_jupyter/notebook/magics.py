@@ -45,7 +45,7 @@ class AcsMagics(Magics, CellTraits):
     def __init__(self, shell: InteractiveShell, **kwargs: Any) -> None:
         super().__init__(shell, **kwargs)  # type: ignore[call-arg]  # IPython's class has no types
         self.notebook = Notebook(make_view=lambda: make_view(shell, self.notebook.settings["view"]))
-        self.telling = Telling(self.notebook.redact)
+        self.telling = Telling(self.notebook.redact, page=hasattr(shell, "kernel"))
         for name in names():
             self._take(name)
         self.observe(lambda change: self._take(change["name"]), names())

@@ -123,6 +123,8 @@ def parse_value(name: str, text: str) -> Any:
 def tokens(text: str) -> int:
     """A number of tokens, such as ``50000``, ``50_000``, ``50k`` or ``1.5m``. Raises ``ValueError``."""
     found = re.fullmatch(r"([0-9][0-9_,]*)(\.[0-9]+)?([kmb]?)", text.strip().lower())
+    if found and found[2] and not found[3]:
+        raise ValueError(f"a whole number of tokens is needed, such as {found[0]}k or {found[0]}m")
     count = round(float(re.sub("[_,]", "", found[1]) + (found[2] or "")) * _UNITS[found[3]]) if found else 0
     if not 0 < count < 10**15:
         raise ValueError("a number of tokens above 0 is needed, such as 50000, 50k or 1.5m")

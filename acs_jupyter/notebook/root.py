@@ -342,7 +342,7 @@ class Notebook:
     def _connected(self) -> Pump:
         base, key = self._where()
         if not base or not key:
-            raise NotConfigured("No server is set.")
+            raise NotConfigured.without(base, key)
         from ..client import AsyncClient  # noqa: PLC0415  # httpx loads with the first request
         from ..pump import Pump  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ IPython asks an exception for its own rendering (``_render_traceback_``) before 
 from __future__ import annotations
 
 import linecache
+import textwrap
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +15,22 @@ from typing import Any
 from ..errors import AcsError, InvalidRequest, NotConfigured
 from ..errors.base import one_line
 
+WIDTH = 80
+"""Characters in a line of an error on a page. JupyterLab, and pages made of a notebook, break longer ones in a word."""
 STOPPED = "KeyboardInterrupt: stopped; what came is kept."
 
 
 class Telling:
-    """The errors of one kernel. ``redact`` takes keys out of what is shown; as a context it is around a magic."""
+    """The errors of one kernel. ``redact`` takes keys out of what is shown; as a context it is around a magic.
 
-    def __init__(self, redact: Callable[[str], str]) -> None:
+    ``page``: they are shown on a page, which gets its lines broken at spaces; a terminal wraps by itself.
+    """
+
+    def __init__(self, redact: Callable[[str], str], *, page: bool = False) -> None:
         self.last: BaseException | None = None
         self.always = False
         self._redact = redact
+        self._width = WIDTH if page else 0
 
     def begin(self) -> None:
         """From now on every error of this package is told so, wherever in a cell it was raised."""
@@ -44,7 +51,11 @@ class Telling:
         if self.always:
             return self.story().splitlines()
         told = STOPPED if isinstance(error, KeyboardInterrupt) else str(error)
-        return [*_own_line(error), self._redact(told)]
+        return [*_own_line(error), self._wrapped(self._redact(told))]
+
+    def _wrapped(self, line: str) -> str:
+        """At spaces alone: an address, a path or a request id stays in one piece, to be copied."""
+        return line if not self._width or len(line) <= self._width else "\n".join(_pieces(line, self._width))
 
     def story(self) -> str:
         """The last error with its traceback, and its request id on a line of its own."""
@@ -74,6 +85,13 @@ class Telling:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, KeyboardInterrupt):
             error._render_traceback_ = lambda: self.lines(error)  # type: ignore[attr-defined]
+
+
+def _pieces(line: str, width: int) -> list[str]:
+    kept = line.replace("[request ", "[request\0")  # stays with its id
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    wrapper.expand_tabs = wrapper.replace_whitespace = False
+    return [piece.replace("\0", " ") for piece in wrapper.wrap(kept)]
 
 
 def misconfigured(problem: str) -> AcsError:

@@ -120,7 +120,8 @@ A rollout sends thousands of prompts into one file and goes on where it was, wha
     stop           budget=TOKENS; the stop button finishes what is in flight, a second time drops it
     bg=True        returns at once: run.stop(), run.wait(), run.frame() while it runs
     batch=8        several prompts a request where that gives the same; cache=True reuses deterministic answers
-    results        run.frame(), run.completions(), run.to_parquet("run.parquet"), run.failures
+    results        run.frame(), run.completions(), run.failures; run.to_parquet("run.parquet")
+                   needs pyarrow: %pip install pyarrow
     later          acs_jupyter.Rollout("run.acs.db") reads a file and sends nothing"""
 
 

@@ -148,7 +148,7 @@ class Rollout:
         return self._results.frame(tokens=tokens, pending=pending)
 
     def to_parquet(self, path: str | os.PathLike[str], *, tokens: bool = False) -> Path:
-        """Write :meth:`frame` to a Parquet file, piece by piece. Needs the extra ``parquet``."""
+        """Write :meth:`frame` to a Parquet file, piece by piece. Needs pyarrow (the extra ``parquet``)."""
         rows = self._results.token_rows() if tokens else self._results.choice_rows()
         columns = self._results.columns(tokens=tokens)
         write_parquet(rows, columns, self._results.kinds(), Path(path))

@@ -54,8 +54,8 @@ def cannot_write(path: Path, problem: BaseException) -> InvalidRequest:
 
 def _cannot(path: Path, what: str, problem: BaseException) -> InvalidRequest:
     full = getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-    way = "Free some room on the disk, or name" if full else "Name"
-    return InvalidRequest(f"{path} cannot be {what}: {problem}. {way} another file.")
+    way = "Free some room on the disk, or name another file." if full else "Name another file."
+    return InvalidRequest(f"{path} cannot be {what}: {problem}. {way}")
 
 
 def check(db: sqlite3.Connection, path: Path) -> bool:

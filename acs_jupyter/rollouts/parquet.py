@@ -35,7 +35,7 @@ def write_parquet(
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise InvalidRequest(
-            "Parquet needs pyarrow, which is not installed: pip install 'acs-jupyter[parquet]'."
+            "Parquet needs pyarrow, which is not installed: pip install pyarrow (in a cell: %pip install pyarrow)."
         ) from None
     kinds = {name: _TYPES.get(name) or known.get(name, "string") for name in columns}
     schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in kinds.items()])

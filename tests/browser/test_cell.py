@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from acs_jupyter import load
+from tests.browser.conftest import VIEW
 from tests.browser.labkit import DARK, PANEL, READY, Notebook, lab, point_at, shoot
 from tests.support.servers import Running
 
@@ -265,6 +266,13 @@ def test_a_reload_in_mid_run_loses_nothing_and_says_what_the_file_lacks(
     assert nb.name not in nb.printed(4)
 
 
+LINES = """pre => {
+  const text = document.createRange();
+  text.selectNodeContents(pre);
+  return new Set([...text.getClientRects()].map(box => Math.round(box.bottom))).size;
+}"""
+
+
 def test_errors_are_one_line(notebook: Open, page: Page, scripted_server: Running) -> None:
     nb = notebook(
         setup(scripted_server),
@@ -281,11 +289,22 @@ def test_errors_are_one_line(notebook: Open, page: Page, scripted_server: Runnin
             nb.run(5)  # what a server says is used up would stay so for every cell of this key
         (error,) = [o for o in nb.outputs(index) if o["output_type"] == "error"]
         assert len(error["traceback"]) == 1
-        assert "\n" not in error["traceback"][0]
-        assert words in error["traceback"][0]
+        pieces = error["traceback"][0].split(
+            "\n"
+        )  # of that line, broken at spaces, so that the page breaks none
+        assert max(map(len, pieces)) <= 80
+        assert words in " ".join(pieces)
+        told = nb.output(index).locator('[data-mime-type="application/vnd.jupyter.stderr"] pre').last
+        assert told.evaluate(LINES) == len(pieces)
         assert scripted_server.key not in json.dumps(nb.outputs(index))
     nb.run(4)
     assert nb.printed(4).split() == ["interrupted", "5"]
+    page.set_viewport_size({"width": 700, "height": 900})
+    # In the cell's own box, and in its copy, a word is broken only where it is longer than a line.
+    for box in (nb.output(2).locator(".acs-live .acs-error"), nb.output(2).locator(".acs-static .acs-error")):
+        style = "e => [getComputedStyle(e).wordBreak, getComputedStyle(e).overflowWrap]"
+        assert box.first.evaluate(style) in (["normal", "anywhere"], ["normal", "break-word"]), box
+    page.set_viewport_size(VIEW)
     shoot(page, "errors-light")
 
 

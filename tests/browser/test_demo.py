@@ -22,7 +22,7 @@ SETTING = "/lab/api/settings/@jupyterlab/apputils-extension:notification"
 
 
 @pytest.mark.timeout(180)
-def test_the_demo_asks_nothing_about_news(page: Page, tmp_path: Path) -> None:
+def test_the_demo_asks_nothing_and_opens_an_unchanged_notebook(page: Page, tmp_path: Path) -> None:
     fresh = {
         key: value for key, value in lab_environment(tmp_path / "home").items() if key.startswith("JUPYTER")
     }
@@ -47,6 +47,12 @@ def test_the_demo_asks_nothing_about_news(page: Page, tmp_path: Path) -> None:
             page.locator('.jp-NotebookPanel-toolbar [data-status="idle"]').wait_for(timeout=60_000)
             page.wait_for_timeout(1500)  # it came right after the page was restored
             assert page.get_by_text("official Jupyter news").count() == 0
+            # Opening a notebook changes nothing in it: there is nothing to save.
+            tab = page.locator(".lm-TabBar-tab.jp-mod-current", has_text="01-first-completion")
+            assert tab.count() == 1
+            assert "jp-mod-dirty" not in (tab.get_attribute("class") or "")
+            # Nor does its kernel, which speaks encrypted, have anything to warn of.
+            assert "WARNING" not in log.read_text()
             shoot(page, "demo-opened")
         finally:
             process.terminate()

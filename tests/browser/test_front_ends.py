@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from acs_jupyter import load
 from tests.browser.labkit import Notebook, free_port, painted, point_at, shoot, write_notebook
@@ -26,6 +28,38 @@ if TYPE_CHECKING:
 
 ENDLESS = f"%%acs --max-tokens 30000 -o partial\n{SCRIPT}tokens=30000 rate=100 alternatives=3"
 PARIS = "%%acs -t 0 --max-tokens 12 -o paris\nThe capital of France is"
+
+
+WINDOWS = {
+    ".acs-inspector": "Inspector(paris)",
+    ".acs-loom": "Loom(paris, client=Client())",
+    ".acs-bench": "Workbench(prompt='Once upon a time')",
+    ".acs-compare": "Compare('Once upon a time', [{}, {'temperature': 1.2}], max_tokens=8)",
+    ".acs-budget": "BudgetMeter()",
+    ".acs-jobs": "JobBoard()",
+}
+NAMES = "Client, BudgetMeter, Compare, Inspector, JobBoard, Loom, Workbench"
+EACH = [f"from acs_jupyter import {NAMES}\n{window}" for window in WINDOWS.values()]
+
+
+def seen(page: Page, name: str) -> None:
+    """Each window is there in full; a picture of each."""
+    for selector in WINDOWS:
+        window = page.locator(selector).first
+        window.scroll_into_view_if_needed()
+        expect(window).to_contain_text(re.compile(r"\w"))
+        box = window.bounding_box()
+        assert box is not None
+        assert box["width"] > 300, selector
+        shoot(page, f"{name}{selector.replace('.acs', '')}")
+
+
+def asked(page: Page) -> None:
+    """What is pressed reaches Python, and the answer comes back."""
+    bench = page.locator(".acs-bench")
+    bench.get_by_role("spinbutton", name="max_tokens").or_(bench.get_by_label("max_tokens")).first.fill("4")
+    bench.get_by_role("button", name="Run", exact=True).click()
+    bench.locator(".acs-run[data-outcome=done]").wait_for(timeout=60_000)
 
 
 @pytest.fixture
@@ -45,7 +79,9 @@ def test_notebook_7_streams_stops_saves_and_reopens(
     page = other_page
     name = "notebook-7.ipynb"
     again = setup(scripted_server).replace("%load_ext acs_jupyter", "")
-    write_notebook(root / name, (setup(smollm_server), PARIS, again, ENDLESS, "print(len(partial.tokens))"))
+    write_notebook(
+        root / name, (setup(smollm_server), PARIS, again, ENDLESS, "print(len(partial.tokens))", *EACH)
+    )
     nb = Notebook(page, base, name).open(at=f"notebooks/{name}", reset=False)
     try:
         assert page.evaluate("jupyterapp.name") == "Jupyter Notebook"
@@ -70,10 +106,14 @@ def test_notebook_7_streams_stops_saves_and_reopens(
         nb.wait(3)
         nb.run(4)
         assert int(nb.printed(4)) == nb.output(3).locator(".acs-t").count() >= 30
+        for index in range(5, 5 + len(EACH)):
+            nb.run(index)
+        seen(page, name.partition(".")[0])
+        asked(page)
         nb.save()
     finally:
         nb.end_kernels()
-    assert [one.outcome for one in load(root / name)] == ["done", "stopped"]
+    assert [one.outcome for one in load(root / name)] == ["done", "stopped", "done"]
     page.goto("about:blank")
     nb.open(at=f"notebooks/{name}", reset=False, kernel=False)
     copy = nb.output(1).locator(".acs-beside pre")
@@ -88,7 +128,7 @@ def test_voila_shows_the_live_cell_and_its_tooltips(
 ) -> None:
     write_notebook(
         root / "voila.ipynb",
-        (setup(smollm_server), PARIS, "from acs_jupyter import Inspector\nInspector(paris)"),
+        (setup(smollm_server), PARIS, *EACH),
     )
     page = other_page
     page.goto(f"{base}/voila/render/voila.ipynb", timeout=90_000)
@@ -98,8 +138,9 @@ def test_voila_shows_the_live_cell_and_its_tooltips(
     assert not page.locator(".acs-beside").first.is_visible()
     point_at(page.locator(".acs-live .acs-t").first)
     page.locator(".acs-live .acs-tip").first.wait_for(state="visible")
-    page.locator(".acs-inspector").wait_for()
     shoot(page, "voila")
+    seen(page, "voila")
+    asked(page)
 
 
 MARIMO = """
@@ -110,10 +151,10 @@ app = marimo.App()
 
 @app.cell
 def _():
-    from acs_jupyter import Client, Inspector, Loom, score
+    from acs_jupyter import Client, BudgetMeter, Compare, Inspector, JobBoard, Loom, Workbench
 
     client = Client()
-    return Client, Inspector, Loom, client, score
+    return Client, BudgetMeter, Compare, Inspector, JobBoard, Loom, Workbench, client
 
 
 @app.cell
@@ -133,6 +174,30 @@ def _(Inspector, completion):
 def _(Loom, client, completion):
     loom = Loom(completion, client=client)
     loom
+    return
+
+
+@app.cell
+def _(Workbench):
+    Workbench(prompt="Once upon a time")
+    return
+
+
+@app.cell
+def _(Compare):
+    Compare("Once upon a time", [{}, {"temperature": 1.2}], max_tokens=8)
+    return
+
+
+@app.cell
+def _(BudgetMeter):
+    BudgetMeter()
+    return
+
+
+@app.cell
+def _(JobBoard):
+    JobBoard()
     return
 
 
@@ -200,3 +265,5 @@ def test_marimo_shows_texts_and_windows(other_page: Page, tmp_path: Path, smollm
         page.locator(".acs-loom").wait_for(timeout=60_000)
         page.wait_for_timeout(500)
         shoot(page, "marimo")
+        seen(page, "marimo")
+        asked(page)

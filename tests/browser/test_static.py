@@ -130,7 +130,9 @@ def test_reopened_without_kernel_shows_the_static_view_alone(notebook: Open, pag
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_untrusted_notebook_shows_text_and_tints(executed: Path, browser: Browser, theme: str) -> None:
+def test_untrusted_notebook_shows_text_titles_and_underlines(
+    executed: Path, browser: Browser, theme: str
+) -> None:
     """Another server with another signing key has never trusted the file."""
     settings = {"apputils-extension/themes": {"theme": f"JupyterLab {theme.title()}"}}
     with lab(executed.parent, settings) as base:

@@ -68,7 +68,15 @@ def test_every_option_says_what_it_is() -> None:
         ("budget --as heldd", "Did you mean held?"),
         ("completion bsh", "Did you mean bash?"),
         (f"export x.ipynb {KEY}", "'acs-bm-0123abcd-…' is one word too many"),
-        (f"export --{KEY}", "must be given"),
+        (f"export --{KEY}", "unknown option --acs-bm-0123abcd-…"),
+        ("--versoin", "unknown option --versoin. Did you mean --version?"),
+        (
+            "jobs run --prompt-file no.json --max-tokens 3",
+            "unknown option --prompt-file. Did you mean --prompt?",
+        ),
+        ("keys create --budget lots", "'lots' is not a number of tokens, such as 50000, 50k or 3m"),
+        ("serve --budget 1.5", "'1.5' is not a number of tokens, such as 50000, 50k or 3m"),
+        ("demo --port abc", "'abc' is not a port number"),
         ("", "name a COMMAND: serve,"),
         ("serve --port 99999", "is not a port number"),
     ],
@@ -177,3 +185,17 @@ def test_what_escapes_a_command_is_one_line(
         shown = capsys.readouterr().err
         assert told in shown
         assert len(shown.splitlines()) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("50000", 50_000), ("50k", 50_000), ("3M", 3_000_000), ("none", 0)]
+)
+def test_a_budget_is_written_as_in_a_notebook(text: str, tokens: int) -> None:
+    assert make_parser().parse_args(["keys", "create", "--budget", text]).budget == tokens
+
+
+def test_a_value_may_look_like_an_option() -> None:
+    words = ["jobs", "run", "--model", "m", "--prompt=--x", "--max-tokens", "3"]
+    assert make_parser().parse_args(words).prompt == "--x"
+    words[4:5] = ["--prompt", "--two words"]
+    assert make_parser().parse_args(words).prompt == "--two words"

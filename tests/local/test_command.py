@@ -10,15 +10,19 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import nbformat
+import pexpect
+import psutil
 import pytest
+from jupyter_client.blocking import BlockingKernelClient
 from nbformat.sign import NotebookNotary
 
 from acs_jupyter import __version__
-from acs_jupyter.local import demo
+from acs_jupyter.local import workbooks
 from tests.support.command import one_line, run
 from tests.support.desks import until
 from tests.support.servers import environment, serving
@@ -155,6 +159,50 @@ def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
         log.close()
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_the_demo_in_order_however_often_it_is_pressed(tmp_path: Path, times: int) -> None:
+    """In a terminal: no traceback, exit code 0, and nothing runs on, the kernel neither."""
+    marked = {"JUPYTER_DATA_DIR": str(tmp_path / "data"), "JUPYTER_RUNTIME_DIR": str(tmp_path / "run")}
+    options = ["-m", "acs_jupyter", "demo", "--no-browser", "--port", "8971"]
+    with pexpect.spawn(
+        sys.executable, options, cwd=tmp_path, env=environment(**marked), encoding="utf-8", timeout=90
+    ) as child:
+        child.expect(r"The notebook: (http://[^/]+)\S+token=(\S+)")
+        assert child.match is not None
+        base, token = child.match.groups()
+        child.expect_exact("Ctrl-C ends the server and JupyterLab.")
+        header = {"Authorization": f"token {token}"}
+        assert httpx.post(f"{base}/api/kernels", json={}, headers=header, timeout=30).status_code == 201
+        (file,) = (tmp_path / "run").glob("kernel-*.json")
+        kernel = BlockingKernelClient(
+            connection_file=str(file)
+        )  # one that has not begun to run would say so loudly
+        kernel.load_connection_file()
+        kernel.start_channels()
+        kernel.wait_for_ready(timeout=60)
+        kernel.stop_channels()
+        started = having(str(tmp_path / "run"))
+        assert len(started) >= 5  # the command, the server, JupyterLab and its leash, the kernel
+        for _ in range(times):
+            child.sendintr()
+        child.expect(pexpect.EOF)
+        child.wait()
+        assert (child.exitstatus, child.signalstatus) == (0, None)
+        assert "Ending the server and JupyterLab" in child.before
+        assert "Traceback" not in child.before
+    until(lambda: not having(str(tmp_path / "run")))
+
+
+def having(variable: str) -> list[str]:
+    """The processes whose environment holds this."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if variable in process.environ().values():
+                found.append(" ".join(process.cmdline()))
+    return found
+
+
 def address_in(log: Path) -> str:
     end = time.monotonic() + 20
     while not (found := re.search(r"The notebook: (\S+)", log.read_text())):
@@ -182,14 +230,20 @@ def test_the_demo_brings_all_notebooks_and_keeps_the_users(
 ) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     folder = tmp_path / "acs-demo"
-    place = demo.work_notebooks(folder)
+    place = workbooks.work_notebooks(folder)
     assert place.name == "01-first-completion.ipynb"
     ours = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
     assert len(ours) == 7
-    assert [(folder / one.name).read_bytes() for one in ours] == [one.read_bytes() for one in ours]
+    for one in ours:
+        there, here = (nbformat.read(path, 4) for path in (folder / one.name, one))
+        assert there.cells == here.cells
+        # They name the kernel that opens them, so that JupyterLab has nothing to write into them.
+        version = ".".join(map(str, sys.version_info[:3]))
+        assert there.metadata.language_info.version == version
+        assert there.metadata.kernelspec.name == "python3"
     # Their outputs are shown with their colours: they are signed.
     assert all(NotebookNotary().check_signature(nbformat.read(one, 4)) for one in folder.glob("*.ipynb"))
     place.write_text("mine")
     (folder / "04-scoring-text.ipynb").unlink()
-    assert demo.work_notebooks(folder).read_text() == "mine"
+    assert workbooks.work_notebooks(folder).read_text() == "mine"
     assert (folder / "04-scoring-text.ipynb").exists()

@@ -81,8 +81,8 @@ def test_keys_without_a_row_are_listed_with_what_they_hold(tmp_path: Path) -> No
     ("arguments", "word"),
     [
         ([], "serve, demo, keys, jobs"),
-        (["keys", "create", "--budget", "-5"], "'-5' is not a whole number from 0"),
-        (["keys", "create", "--budget", "9" * 40], "from 0 to 999999999999999"),
+        (["keys", "create", "--budget", "-5"], "'-5' is not a number of tokens, such as"),
+        (["keys", "create", "--budget", "9" * 40], "50k or 3m, up to 999999999999999"),
         (["serve", "--scripted", "--key", ""], "--key is empty"),
         (["serve", "--scripted", "--model", ""], "--model"),
         (["serve", "--scripted", "--model", "a\x1b[2J"], "--model"),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from acs_jupyter.errors import AcsError
+from acs_jupyter.errors import AcsError, InvalidRequest
+from acs_jupyter.notebook.telling import Telling
 from tests.support.player import Player, whole
 from tests.support.shells import MODELS, Shell, dispose
 
@@ -52,6 +53,21 @@ def test_python_in_a_cell_is_told_in_one_line_with_the_readers_own(cells: Shell)
     assert own == "line 3: client.complete('Hi', model='m-first')"
     assert told.startswith("model_not_found: ")
     assert told.endswith("[request req_77]")
+
+
+def test_on_a_page_a_long_line_is_broken_at_spaces_alone() -> None:
+    place = "/home/somebody/" + "a-long-folder/" * 9
+    request = "acsj-1b4e28ba-2fa1-11d2"
+    error = InvalidRequest(
+        f"{place} is not there, and two  blanks stay. " + "word " * 19, advice="", request_id=request
+    )
+    (shown,) = Telling(str, page=True).lines(error)
+    pieces = shown.split("\n")
+    assert " ".join(pieces) == Telling(str).lines(error)[0] == str(error)
+    assert [len(piece) > 80 for piece in pieces] == [False, True, False, False, False]
+    assert f"[request {request}]" in pieces[-1]
+    short = InvalidRequest("No.", advice="")
+    assert Telling(str, page=True).lines(short) == [str(short)]
 
 
 def test_other_errors_are_left_alone(cells: Shell) -> None:

@@ -105,7 +105,7 @@ def test_parquet_holds_the_frame(client: Client, monkeypatch: pytest.MonkeyPatch
     tokens = pd.read_parquet(made.to_parquet("tokens.parquet", tokens=True))
     assert dict(tokens.top[0]) == made.frame(tokens=True).top[0]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InvalidRequest, match=r"pip install 'acs-jupyter\[parquet\]'"):
+    with pytest.raises(InvalidRequest, match=r"pip install pyarrow \(in a cell: %pip install pyarrow\)\.$"):
         made.to_parquet("none.parquet")
 
 

@@ -80,6 +80,8 @@ def test_the_key_shows_nowhere(client: Client, tmp_path: Path) -> None:
 
 
 def test_the_bar_says_how_it_stands(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    import ipykernel.zmqshell  # noqa: F401  # to be imported is not to be in a notebook
+
     run(client, [*WORDS, "#scripted fault=invalid_request"], progress=True)
     shown = capsys.readouterr().err
     assert "21/21" in shown

@@ -6,7 +6,8 @@ import { freshId, make } from "./dom";
 import { RowView, type Looks } from "./loomrow";
 import type { Row } from "./loomoutline";
 
-export const ROW_PX = 24;
+/** How tall a row is where nothing tells the size of its text. */
+const ROW_PX = 24;
 const BEYOND = 8;
 
 export class TreeView {
@@ -18,6 +19,7 @@ export class TreeView {
   #state: State | null = null;
   #current: string | null = null;
   #giving = false;
+  #tall = ROW_PX;
 
   /** `looks`: how a row is marked. `go`: a row was clicked or got the focus, `twist`: its triangle was clicked. */
   constructor(
@@ -30,6 +32,7 @@ export class TreeView {
     this.#inner.setAttribute("role", "tree");
     this.#inner.setAttribute("aria-label", "Nodes");
     this.element.append(this.#inner);
+    this.#followText(signal);
     let frame = 0;
     this.element.addEventListener("scroll", () => (frame ||= requestAnimationFrame(() => ((frame = 0), this.draw()))), { signal, passive: true });
     this.element.addEventListener("click", ({ target }) => {
@@ -57,13 +60,13 @@ export class TreeView {
 
   /** The part of all rows that is in view, in shares. */
   get seen(): [top: number, bottom: number] {
-    const whole = Math.max(1, this.#rows.length * ROW_PX);
+    const whole = Math.max(1, this.#rows.length * this.#tall);
     return [this.element.scrollTop / whole, (this.element.scrollTop + this.element.clientHeight) / whole];
   }
 
   /** Have this share of all rows in the middle. */
   scrollTo(share: number): void {
-    this.element.scrollTop = share * this.#rows.length * ROW_PX - this.element.clientHeight / 2;
+    this.element.scrollTop = share * this.#rows.length * this.#tall - this.element.clientHeight / 2;
   }
 
   /** The place of a node among the rows, -1 when it is folded away. */
@@ -73,7 +76,7 @@ export class TreeView {
 
   /** How many rows fit. */
   get page(): number {
-    return Math.max(1, Math.floor(this.element.clientHeight / ROW_PX) - 1);
+    return Math.max(1, Math.floor(this.element.clientHeight / this.#tall) - 1);
   }
 
   /** Other rows. */
@@ -81,7 +84,7 @@ export class TreeView {
     this.#state = state;
     this.#rows = rows;
     this.#places = new Map(rows.map(({ id }, place) => [id, place]));
-    this.#inner.style.height = `${rows.length * ROW_PX}px`;
+    this.#inner.style.height = `${rows.length * this.#tall}px`;
   }
 
   /** Show a row as the current one, in view. */
@@ -89,9 +92,9 @@ export class TreeView {
     this.#current = id;
     const place = id === null ? -1 : this.placeOf(id);
     if (place >= 0) {
-      const [top, box] = [place * ROW_PX, this.element];
+      const [top, box] = [place * this.#tall, this.element];
       if (top < box.scrollTop) box.scrollTop = top;
-      else if (top + ROW_PX > box.scrollTop + box.clientHeight) box.scrollTop = top + ROW_PX - box.clientHeight;
+      else if (top + this.#tall > box.scrollTop + box.clientHeight) box.scrollTop = top + this.#tall - box.clientHeight;
     }
     this.draw();
   }
@@ -107,8 +110,8 @@ export class TreeView {
     const state = this.#state;
     if (state === null) return;
     const { scrollTop, clientHeight } = this.element;
-    const first = Math.max(0, Math.floor(scrollTop / ROW_PX) - BEYOND);
-    const last = Math.min(this.#rows.length, Math.ceil((scrollTop + clientHeight) / ROW_PX) + BEYOND);
+    const first = Math.max(0, Math.floor(scrollTop / this.#tall) - BEYOND);
+    const last = Math.min(this.#rows.length, Math.ceil((scrollTop + clientHeight) / this.#tall) + BEYOND);
     const places = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
     const current = this.#current === null ? -1 : this.placeOf(this.#current);
     if (current >= 0 && current < first) places.unshift(current); // what has the focus stays on the page
@@ -126,7 +129,7 @@ export class TreeView {
       const row = this.#rows[place];
       if (row === undefined) continue;
       const view = this.#views.get(row.id) ?? this.#open(row.id);
-      view.update(state, row, place * ROW_PX, { ...this.looks(row.id), current: row.id === this.#current });
+      view.update(state, row, place * this.#tall, { ...this.looks(row.id), current: row.id === this.#current });
       if (view.element === next) next = next.nextElementSibling;
       else this.#inner.insertBefore(view.element, next);
     }
@@ -138,6 +141,24 @@ export class TreeView {
     this.#giving = true;
     element.focus({ preventScroll: true });
     this.#giving = false;
+  }
+
+  /** Rows are as tall as their text, which some readers enlarge by itself. */
+  #followText(signal: AbortSignal): void {
+    if (typeof ResizeObserver === "undefined") return;
+    const probe = make("span", "acs-loom-probe");
+    probe.setAttribute("aria-hidden", "true");
+    this.element.append(probe);
+    const watch = new ResizeObserver(() => {
+      const tall = probe.offsetHeight || ROW_PX;
+      if (tall === this.#tall) return;
+      this.#tall = tall;
+      this.element.style.setProperty("--acs-loom-tall", `${tall}px`);
+      this.#inner.style.height = `${this.#rows.length * tall}px`;
+      this.go(this.#current);
+    });
+    watch.observe(probe);
+    signal.addEventListener("abort", () => watch.disconnect());
   }
 
   #open(id: string): RowView {
