@@ -7,7 +7,8 @@ texts, no key, and only its owner reads it.
 
 What counts as known: a page has said that it shows the copy (``Confirm``), or a notebook file holds its record
 (``recovering.py``). Where no page was ever seen, a client without one collects outputs: what it was shown while a cell
-ran counts when the kernel ends in order.
+ran counts when the kernel ends in order, unless the cell was interrupted: a page whose kernel is restarted hears no
+more of it, and in its first cell may not have been heard yet.
 
 ``ACS_UNSAVED=FOLDER`` names the folder, ``ACS_UNSAVED=off`` keeps none; else it is ``unsaved`` in the user's folder.
 """
@@ -161,6 +162,11 @@ class Unsaved:
         with self._lock:
             if self._is_all(position) and self._path.name:
                 _exit.add(self._path)
+
+    def doubted(self) -> None:
+        """The cell that displayed it was interrupted, as it is when its kernel is restarted: then nobody may have it."""
+        with self._lock:
+            _exit.discard(self._path)
 
     def end(self) -> None:
         """Write on no more; a file that is there stays."""

@@ -114,6 +114,10 @@ class NotebookView:
         if self._copy is not None:
             self._save(fit=True, running=not self._background)
 
+    def doubted(self) -> None:
+        """Keep what there is until a page says that it has it."""
+        self._unsaved.doubted()
+
     def shows(self, session: Session) -> bool:
         """Whether it is this session that it shows."""
         return self._session is session
@@ -180,6 +184,9 @@ class TextView:
             self._write("\n")
         sys.stdout.flush()
 
+    def doubted(self) -> None:
+        """A terminal has what was written."""
+
     def _write(self, text: str) -> None:
         try:
             self._out(text)
@@ -232,3 +239,7 @@ class StreamedView(TextView):
             page = folded_html(now, self._run, spent=spent)
             display({"text/plain": "", "text/html": page}, raw=True, metadata=record)
         self._unsaved.shown(position)
+
+    def doubted(self) -> None:
+        """Keep what there is until the notebook's file has it."""
+        self._unsaved.doubted()

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from acs_jupyter import load
-from tests.browser.labkit import READY, Notebook
+from tests.browser.labkit import PANEL, READY, Notebook
 from tests.browser.test_cell import SCRIPT, setup
 from tests.support.desks import until
 from tests.support.servers import Running
@@ -52,6 +52,33 @@ def test_a_page_that_was_closed_and_a_kernel_that_was_killed_lose_nothing(
     assert f"from {nb.name} [3]:" in nb.printed(3)
     nb.run(4)
     assert nb.printed(4).split() == ["60", "done"]
+
+
+def test_a_restart_in_the_middle_of_the_first_cell_loses_nothing(
+    notebook: Open, page: Page, scripted_server: Running, tmp_path: Path
+) -> None:
+    """The kernel is interrupted and ended in order, before it has heard that there is a page: that hears no more."""
+    place = f"import os; os.environ['ACS_UNSAVED'] = {str(tmp_path / 'unsaved')!r}"
+    nb = notebook(
+        f"{place}\n{setup(scripted_server)}",
+        f"%%acs --max-tokens 9000 -o r\n{SCRIPT}tokens=9000 rate=60 alternatives=3",
+        "%acs recover",
+        "print(len(_acs.tokens), _acs.outcome)",
+    )
+    nb.run(0)
+    nb.start(1)
+    nb.output(1).locator(".acs-t").nth(40).wait_for()
+    page.evaluate(f"() => {PANEL}.sessionContext.session.kernel.restart().then(() => null)")
+    expect(nb.output(1).locator(".acs-told")).to_contain_text("%acs recover")
+    page.wait_for_function(READY, timeout=60_000)
+    shown = nb.output(1).locator(".acs-t").count()
+    nb.run(0)
+    assert "note: 1 text of a kernel that ended early" in nb.printed(0)
+    nb.run(2)
+    nb.run(3)
+    count, outcome = nb.printed(3).split()
+    assert int(count) >= shown
+    assert outcome == "stopped"
 
 
 def test_what_is_shown_twice_has_its_copy_in_both_places(

@@ -146,7 +146,9 @@ def test_a_copy_that_nobody_confirmed_leaves_the_file(folder: Path) -> None:
 def test_without_a_page_an_orderly_end_counts_what_was_shown(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(*, page: bool = False, later: bool = False, shown: bool = True) -> int:
+    def ended(
+        *, page: bool = False, later: bool = False, shown: bool = True, doubted: bool = False
+    ) -> int:
         exit_ = module._Exit()
         monkeypatch.setattr(module, "_exit", exit_)
         session = Session()
@@ -154,6 +156,8 @@ def test_without_a_page_an_orderly_end_counts_what_was_shown(
         session.apply([*opened("r"), came("r.0", " a"), ev.RunClosed("r", "done")])
         if shown:
             mine.shown(len(session))
+        if doubted:
+            mine.doubted()
         if later:
             session.apply(opened("branch", parents=["r.p0"], origin=ev.Origin("r.0", 1)))
         if page:
@@ -167,6 +171,7 @@ def test_without_a_page_an_orderly_end_counts_what_was_shown(
     assert ended() == 0
     assert ended(page=True) == 1  # a page that was closed may have seen nothing of it
     assert ended(later=True) == 1
+    assert ended(doubted=True) == 1  # a page whose kernel is restarted in mid-run, and was not heard before
     assert ended(shown=False) == 1  # written by a thread, after its cell: no client collects that
 
 
