@@ -81,6 +81,33 @@ def test_a_restart_in_the_middle_of_the_first_cell_loses_nothing(
     assert outcome == "stopped"
 
 
+def test_a_cell_that_was_moved_in_mid_run_says_what_the_notebook_lacks(
+    notebook: Open, page: Page, root: Path, scripted_server: Running
+) -> None:
+    """JupyterLab gives a cell that is taken away and put back its window, and no change to what it displayed."""
+    nb = notebook(
+        setup(scripted_server),
+        f"%%acs --max-tokens 150 -o r\n{SCRIPT}tokens=150 rate=60 alternatives=3",
+        f"%%acs --max-tokens 10\n{SCRIPT}tokens=10",
+        "%acs last r",
+    )
+    nb.run(0)
+    nb.start(1)
+    nb.output(1).locator(".acs-t").nth(10).wait_for()
+    nb.command("notebook:delete-cell")
+    nb.command("notebook:undo-cell-action")
+    expect(nb.output(1).locator(".acs-run[data-outcome=done] .acs-t")).to_have_count(150)
+    notice = nb.output(1).locator(".acs-notice")
+    expect(notice).to_contain_text("%acs last writes one")
+    nb.run(2)
+    page.wait_for_timeout(1500)
+    assert nb.output(2).locator(".acs-notice").is_hidden()
+    nb.run(3)
+    expect(notice).to_be_hidden()
+    nb.save()
+    assert sorted(len(one.tokens) for one in load(root / nb.name)) == [10, 150]
+
+
 def test_what_is_shown_twice_has_its_copy_in_both_places(
     notebook: Open, page: Page, root: Path, scripted_server: Running
 ) -> None:

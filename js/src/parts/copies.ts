@@ -7,13 +7,19 @@ import type { Host } from "../host";
 
 const LOOK_EVERY_MS = 300;
 
+/** Whether the page has the copy that was sent last. */
+export function hasCopy(host: Host, el: HTMLElement): boolean {
+  const copy = host.option<string>("copy") ?? "";
+  // A cell out of sight may be taken off the page with all its outputs: then its own tree is looked through.
+  return copy === "" || (el.getRootNode() as ParentNode).querySelector(`.acs-copy-${copy}`) !== null;
+}
+
 export function confirmCopies(host: Host, el: HTMLElement, signal: AbortSignal): void {
   let said: string | undefined;
   const look = () => {
     const copy = host.option<string>("copy") ?? "";
     if (copy === said) return;
-    // A cell out of sight may be taken off the page with all its outputs: then its own tree is looked through.
-    if (copy !== "" && (el.getRootNode() as ParentNode).querySelector(`.acs-copy-${copy}`) === null) {
+    if (!hasCopy(host, el)) {
       if (said !== undefined) return;
       host.send({ type: "Confirm", copy: (said = "") });
     } else host.send({ type: "Confirm", copy: (said = copy) });

@@ -4,7 +4,7 @@
  */
 import { widget, type Branching, type Host } from "../host";
 import { canLeave, type Acts } from "../parts/acts";
-import { confirmCopies } from "../parts/copies";
+import { confirmCopies, hasCopy } from "../parts/copies";
 import { choicesOf } from "../parts/choices";
 import { describe } from "../parts/description";
 import { make, say } from "../parts/dom";
@@ -152,7 +152,8 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     root.classList.toggle("acs-live", views.size > 0);
   };
 
-  // JupyterLab gives a page that was reloaded during a run no more of the cell's output: then there is no copy.
+  // JupyterLab gives a page that was reloaded during a run, or a cell that was moved, no more of the cell's output: then
+  // there is no copy, or not the one that was sent.
   let unsaved = false;
   const isUnsaved = (run: string) => {
     if (sourceOf(host.state, run) === null) return unsaved;
@@ -160,9 +161,12 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   };
   const lookForCopy = () => {
     const area = el.closest(".jp-OutputArea");
-    unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static:not(.acs-part)") === null;
-    if (unsaved) paint();
+    const now = area !== null && (host.restored ? !host.running() && area.querySelector(".acs-static:not(.acs-part)") === null : !hasCopy(host, el));
+    if (now === unsaved) return;
+    unsaved = now;
+    paint();
   };
+  const unwatch = host.watch("copy", () => setTimeout(lookForCopy, COPY_WITHIN_MS));
   const later = setInterval(() => {
     if (host.running()) return;
     clearInterval(later);
@@ -188,6 +192,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const deaf = host.listen(soon);
   signal.addEventListener("abort", () => {
     deaf();
+    unwatch();
     cancelAnimationFrame(frame);
     clearInterval(later);
     tip.hide();
