@@ -31,6 +31,7 @@ from typing import Any
 import msgspec
 
 from ..completion import Completion
+from ..ledger.place import SESSION
 from ..log import events as ev
 from ..log.events import AnyEvent
 from ..log.session import FORMAT, FORMAT_VERSION, Session
@@ -164,7 +165,7 @@ class Unsaved:
                 _exit.add(self._path)
 
     def doubted(self) -> None:
-        """The cell that displayed it was interrupted, as it is when its kernel is restarted: then nobody may have it."""
+        """The cell that displayed it was interrupted, as by a restart of its kernel: then nobody may have it."""
         with self._lock:
             _exit.discard(self._path)
 
@@ -218,7 +219,7 @@ class Unsaved:
         self._file = os.open(self._path, flags, 0o600)
         process = this_process()
         kernel = [process.machine, process.pid, process.began]
-        about = {**self._about, "path": os.environ.get("JPY_SESSION_NAME", "")}
+        about = {**self._about, "path": os.environ.get(SESSION, "")}
         header = {"format": FORMAT, "version": FORMAT_VERSION, "kernel": kernel, "about": about}
         _write_all(self._file, json.dumps(header).encode() + b"\n")
         self._family = Family(self._session, {self._run})
