@@ -4,7 +4,7 @@
  */
 import { widget, type Branching, type Host } from "../host";
 import { canLeave, type Acts } from "../parts/acts";
-import { confirmCopies, hasCopy } from "../parts/copies";
+import { confirmCopies } from "../parts/copies";
 import { choicesOf } from "../parts/choices";
 import { describe } from "../parts/description";
 import { make, say } from "../parts/dom";
@@ -15,9 +15,6 @@ import { branchName, rootOf, sourceOf } from "../parts/road";
 import { RunView, type Around } from "../parts/run";
 import { Tooltip } from "../parts/tooltip";
 import { echoed } from "../state";
-
-/** A copy is written right after a run; how long to wait before saying that there is none. */
-const COPY_WITHIN_MS = 1000;
 
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
@@ -153,25 +150,14 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   };
 
   // JupyterLab gives a page that was reloaded during a run, or a cell that was moved, no more of the cell's output: then
-  // there is no copy, or not the one that was sent.
-  let unsaved = false;
+  // there is no copy, or not the last one.
+  let lacks = false;
   const isUnsaved = (run: string) => {
-    if (sourceOf(host.state, run) === null) return unsaved;
-    return host.restored && !host.running(run) && !host.settled.has(run);
-  };
-  const lookForCopy = () => {
     const area = el.closest(".jp-OutputArea");
-    const now = area !== null && (host.restored ? !host.running() && area.querySelector(".acs-static:not(.acs-part)") === null : !hasCopy(host, el));
-    if (now === unsaved) return;
-    unsaved = now;
-    paint();
+    if (!lacks || area === null) return false;
+    if (sourceOf(host.state, run) === null) return area.querySelector(".acs-static:not(.acs-part)") === null;
+    return !host.running(run) && !host.settled.has(run);
   };
-  const unwatch = host.watch("copy", () => setTimeout(lookForCopy, COPY_WITHIN_MS));
-  const later = setInterval(() => {
-    if (host.running()) return;
-    clearInterval(later);
-    setTimeout(lookForCopy, COPY_WITHIN_MS);
-  }, COPY_WITHIN_MS);
 
   let frame = 0;
   const soon = (fresh: boolean) => {
@@ -188,13 +174,14 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     });
   };
   paint();
-  confirmCopies(host, el, signal);
+  confirmCopies(host, el, signal, (yes) => {
+    lacks = yes;
+    paint();
+  });
   const deaf = host.listen(soon);
   signal.addEventListener("abort", () => {
     deaf();
-    unwatch();
     cancelAnimationFrame(frame);
-    clearInterval(later);
     tip.hide();
     root.remove();
   });
