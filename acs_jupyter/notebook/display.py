@@ -85,10 +85,11 @@ class NotebookView:
         self._copier = Copier(self._save, self._coming)
 
     def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
-        """Show the live cell and an empty place for the copy."""
+        """Show the live cell and a place for the copy."""
         from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
         from ..widgets.live import LiveCell  # noqa: PLC0415  # anywidget loads with the first cell
+        from ..widgets.snapshot import coming_html  # noqa: PLC0415
 
         self._session, self._run = session, handle.run
         # First: what a window shows is kept by then.
@@ -106,7 +107,7 @@ class NotebookView:
         window.on_confirm = self.copies.confirm
         _views[handle.run] = self
         display(window)
-        self._copy = placed()
+        self._copy = placed({"text/plain": "", "text/html": coming_html()})
         asking.ended = self._copier.soon
 
     def close(self) -> None:

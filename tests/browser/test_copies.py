@@ -39,6 +39,9 @@ def test_a_page_that_was_closed_and_a_kernel_that_was_killed_lose_nothing(
     nb.save()
     nb.start(2)
     nb.output(2).locator(".acs-t").nth(10).wait_for()
+    line = nb.output(2).locator(".acs-wait")
+    expect(line).to_have_count(1)
+    expect(line).to_be_hidden()  # the window is there
     nb.save()  # else the page asks whether it may be left
     page.goto("about:blank")
     until(lambda: any('"RunClosed"' in file.read_text() for file in folder.glob("*")), 30)
@@ -46,6 +49,9 @@ def test_a_page_that_was_closed_and_a_kernel_that_was_killed_lose_nothing(
     assert len(list(folder.glob("*"))) == 1
     os.kill(kernel, signal.SIGKILL)
     nb.open(reset=False)
+    expect(line).to_be_visible()
+    expect(line).to_contain_text("still coming when the notebook was saved")
+    expect(nb.output(1).locator(".acs-wait")).to_have_count(0)
     page.wait_for_function(READY, timeout=60_000)
     nb.run(0)
     nb.run(3)
