@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.support.clients import api, streamed  # noqa: F401  # fixtures
 from tests.support.servers import Running, serving
+from tests.support.shells import connect, shell  # noqa: F401  # fixtures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

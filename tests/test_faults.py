@@ -24,8 +24,8 @@ from acs_jupyter.notebook.options import CellOptions, parse_cell_line
 from acs_jupyter.notebook.root import Notebook
 from acs_jupyter.pump import Pump
 from acs_jupyter.secret import Secret
-from tests.notebook.test_magics import KEY, MODELS, PARIS, Shell, connect, shell  # noqa: F401
 from tests.support.player import DONE, HANG, Player, chunk, frames, head, stream, whole
+from tests.support.shells import KEY, MODELS, PARIS, Shell
 
 
 def frame(*choices: dict[str, Any], **more: Any) -> bytes:
@@ -103,7 +103,7 @@ def test_a_subscriber_that_fails_does_not_break_the_run() -> None:
         assert client.complete("Hi", session=session).text == "ab"
 
 
-def test_a_terminal_of_few_characters_shows_what_it_can(connect: Any) -> None:  # noqa: F811
+def test_a_terminal_of_few_characters_shows_what_it_can(connect: Any) -> None:
     server = connect(stream(*frames(["é", "🦊"]), DONE))
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
     notebook = Notebook(make_view=lambda: TextView(out.write), base_url=server.base, api_key=Secret(KEY))
@@ -138,20 +138,20 @@ def test_stopping_after_the_pump_has_closed_is_harmless() -> None:
 
 @pytest.mark.parametrize("wrapper", ["%%time", "%%capture", "%%timeit -n1 -r1", "%%prun -q"])
 @pytest.mark.parametrize("body", [">>> x\n>>> y\n", "In [1]: a\nIn [2]: b", "abc\n", "   "])
-def test_a_body_is_exact_under_other_magics(shell: Shell, connect: Any, wrapper: str, body: str) -> None:  # noqa: F811
+def test_a_body_is_exact_under_other_magics(shell: Shell, connect: Any, wrapper: str, body: str) -> None:
     server = connect(PARIS)
     shell.run(f"{wrapper}\n%%acs -m m\n{body}")
     assert server.requests[-1].json["prompt"] == body
 
 
 @pytest.mark.parametrize("before", ["   \n", "\r\n", "\n\n"])
-def test_a_body_is_exact_after_blank_lines(shell: Shell, connect: Any, before: str) -> None:  # noqa: F811
+def test_a_body_is_exact_after_blank_lines(shell: Shell, connect: Any, before: str) -> None:
     server = connect(PARIS)
     shell.run(f"{before}%%acs -m m\n>>> a\n>>> b\n")
     assert server.requests[-1].json["prompt"] == ">>> a\n>>> b\n"
 
 
-def test_a_thread_sends_its_own_prompt(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_a_thread_sends_its_own_prompt(shell: Shell, connect: Any) -> None:
     server = connect(stream(*[x for f in frames(["a"] * 5) for x in (f, 0.2)], DONE))
     shell.run(
         "import threading, time\ndef go():\n time.sleep(.4); get_ipython().run_cell_magic('acs', '-m m', 'OTHER')\n"
@@ -165,7 +165,7 @@ def test_a_thread_sends_its_own_prompt(shell: Shell, connect: Any) -> None:  # n
 # -- options -------------------------------------------------------------------------------------
 
 
-def test_stop_strings_keep_their_backslashes(shell: Shell) -> None:  # noqa: F811
+def test_stop_strings_keep_their_backslashes(shell: Shell) -> None:
     assert parse_cell_line(r"--stop \n --stop '\n\n' --stop \\ ").fields["stop"] == ["\n", "\n\n", "\\"]
     for written in (r"\n", r"'\n'", r'"\n"'):
         assert shell.run(f"%acs set stop {written}").out == 'stop = "\\n"\n'
@@ -192,7 +192,7 @@ def test_options_that_cannot_be_read(line: str, words: str) -> None:
     assert len(str(caught.value)) < 700
 
 
-def test_prompt_logprobs_can_be_a_setting(shell: Shell) -> None:  # noqa: F811
+def test_prompt_logprobs_can_be_a_setting(shell: Shell) -> None:
     assert shell.run("%acs set prompt_logprobs 5").out == "prompt_logprobs = 5\n"
     assert "Unknown field 'x' in stream_options." in shell.run("%acs set stream_options '{\"x\": 1}'").out
 
@@ -201,7 +201,7 @@ def test_prompt_logprobs_can_be_a_setting(shell: Shell) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("how", ["status", "frame", "models"])
-def test_a_server_that_repeats_the_key_does_not_publish_it(shell: Shell, connect: Any, how: str) -> None:  # noqa: F811
+def test_a_server_that_repeats_the_key_does_not_publish_it(shell: Shell, connect: Any, how: str) -> None:
     error = {"error": {"code": "invalid_api_key", "message": f"Incorrect API key provided: {KEY}."}}
     refused = whole({**error, "request_id": KEY}, "401 Unauthorized")
     server = connect(stream(b"data: " + json.dumps(error).encode() + b"\n\n") if how == "frame" else refused)
@@ -215,7 +215,7 @@ def test_a_server_that_repeats_the_key_does_not_publish_it(shell: Shell, connect
     assert KEY not in ran.out + repr(vars(ran.error))
 
 
-def test_a_verbose_traceback_holds_no_key(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_verbose_traceback_holds_no_key(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACS_API_KEY", KEY)
     for base, proxy in (
         ("http://[::1", ""),

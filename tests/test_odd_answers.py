@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# ruff: noqa: F401, F811  # fixtures
+# fixtures
 import asyncio
 import json
 import logging
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from acs_jupyter import AsyncClient, Client, errors
+from tests.support.clients import KEY, Ledger, Sync, body, refusal
 from tests.support.player import CLOSE, DONE, HANG, Player, Step, chunk, frames, head, stream, whole
-from tests.test_client import KEY, Ledger, Sync, api, body, refusal, streamed
 
 USAGE = b'{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}'
 

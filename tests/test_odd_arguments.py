@@ -10,8 +10,8 @@ import pytest
 
 from acs_jupyter import AsyncClient, Client, errors
 from acs_jupyter.completion import Completion
+from tests.support.clients import KEY, Sync, body
 from tests.support.player import DONE, Player, frames, stream, whole
-from tests.test_client import KEY, Sync, api, body  # noqa: F401
 
 BASE = "http://127.0.0.1:9/v1"
 
@@ -20,7 +20,7 @@ class Text(str):
     __slots__ = ()
 
 
-def test_texts_and_numbers_of_other_kinds_are_sent_as_plain_ones(api: Sync) -> None:  # noqa: F811
+def test_texts_and_numbers_of_other_kinds_are_sent_as_plain_ones(api: Sync) -> None:
     two = body()
     two["choices"] = [{"index": i, "text": "x", "finish_reason": "stop"} for i in range(2)]
     with Player([whole(body()), whole(body()), whole(two), whole(body())]) as server:
@@ -143,7 +143,7 @@ def test_a_deep_answer_about_a_job_is_no_traceback() -> None:
 # -- messages -------------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_not_there_is_named(api: Sync, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_server_that_is_not_there_is_named(api: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.ConnectionFailed, match=r"127\.0\.0\.1:9: .*Check base_url") as caught:
         api.complete(BASE, "Hi", client={"retries": 0})
     assert "ACS_API_BASE" not in str(caught.value)

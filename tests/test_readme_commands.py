@@ -20,8 +20,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from tests.keeping.test_export import write_book
-from tests.notebook.test_magics import Shell, dispose
 from tests.support.servers import Running, environment, serving
+from tests.support.shells import Shell, dispose
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 _LONGEST_LINE = 4096
 _LONGEST_HEAD = 65536
 _SIZE = re.compile(rb"[0-9a-fA-F]{1,15}").fullmatch
+_HERE = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]{0,14})\r\n").match
 _STATUS = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?").fullmatch
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 
@@ -118,6 +119,12 @@ class Body:
         buffer, place = self._buffer, 0
         parts: list[bytes] = []
         while not self.whole:
+            if not self._left and not self._trailing:
+                while (size := _HERE(buffer, place)) and buffer.startswith(
+                    b"\r\n", end := size.end() + int(size[1], 16)
+                ):  # all of a chunk is here, as it mostly is
+                    parts.append(buffer[size.end() : end])
+                    place = end + 2
             if self._left:
                 part = buffer[place : place + self._left]
                 if not part:
@@ -128,16 +135,8 @@ class Body:
             end = buffer.find(b"\r\n", place)
             if end < 0:
                 break
-            line = buffer[place:end]
-            if _SIZE(line) and not self._trailing and line.strip(b"0"):
-                self._left, self._in_chunk = int(line, 16), True
-            else:
-                self._line(line)
+            self._line(buffer[place:end])
             place = end + 2
-            end = place + self._left
-            if self._in_chunk and buffer[end : end + 2] == b"\r\n":  # all of it is here, as it mostly is
-                parts.append(buffer[place:end])
-                place, self._left, self._in_chunk = end + 2, 0, False
         self._buffer = buffer[place:]
         if len(self._buffer) > _LONGEST_LINE and not self.whole:
             raise BrokenAnswer("a chunk has no size")

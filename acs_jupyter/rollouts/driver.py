@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -87,6 +87,7 @@ class Driver:
         self._holds = holds_of(client, journal, alone=batch == 1 and cache is None)
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._free, self._handed = 0, deque[Attempt]()
         self._ended: list[Ended] = []
         self._stopping = self._dropping = False
         self._refusal = ""
@@ -182,15 +183,29 @@ class Driver:
         task.add_done_callback(self._forget)
 
     async def _work(self, attempt: Attempt) -> None:
-        """One place in flight: a request after the other, each sent in the moment the one before it has ended."""
+        """One place in flight: a request after the other, each sent in the moment the one before it has ended.
+
+        Answers that came in the same turn of the loop are written down together, and one place chooses for all that
+        became free in it.
+        """
         while True:
             await self._carry(attempt)
-            attempts, _ = self._advance()
-            if not attempts:
+            self._free += 1
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self._free -= 1
+            if not self._handed:
+                self._hand(self._advance()[0])
+            if not self._handed:
                 return
-            attempt, *others = attempts
-            for other in others:
-                self._spawn(other)
+            attempt = self._handed.popleft()
+
+    def _hand(self, attempts: list[Attempt]) -> None:
+        """Attempts to the places that are free, this one and those that come behind it; the rest to new ones."""
+        self._handed.extend(attempts[: self._free + 1])
+        for attempt in attempts[self._free + 1 :]:
+            self._spawn(attempt)
 
     async def _pause(self, delay: float) -> None:
         timer = None
@@ -216,6 +231,8 @@ class Driver:
         self._cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._handed:
+            self._put_off(self._handed.popleft())
         if self._ended:
             self.journal.hurry(_LAST_WAIT)
             try:

@@ -22,9 +22,9 @@ from acs_jupyter.widgets.job_table import browser_rows, plain_text, static_html
 from acs_jupyter.widgets.jobs import JobWindow
 from acs_jupyter.wire import CompletionRequest
 from tests.jobs.test_job_journal import book  # noqa: F401 - a fixture
-from tests.notebook.test_magics import Shell, shell  # noqa: F401 - a fixture
 from tests.support.job_server import DAY, KEY, JobServer, job_server
 from tests.support.player import CLOSE, Player, Step, whole
+from tests.support.shells import Shell
 
 pytestmark = pytest.mark.usefixtures("book")
 
@@ -255,7 +255,7 @@ def test_hostile_rows_are_text(watching: Callable[..., Watch]) -> None:
 
 
 @pytest.fixture
-def jobs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobServer]:  # noqa: F811
+def jobs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobServer]:
     with job_server(now=time.time(), limits=Limits(active_per_key=2)) as server:
         monkeypatch.setenv("ACS_API_BASE", server.base)
         monkeypatch.setenv("ACS_API_KEY", KEY)
@@ -263,7 +263,7 @@ def jobs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobServer]: 
     job_watch.close()
 
 
-def test_a_cell_is_submitted_once(shell: Shell, jobs: JobServer) -> None:  # noqa: F811
+def test_a_cell_is_submitted_once(shell: Shell, jobs: JobServer) -> None:
     first = shell.run("%%acs --job -o job --max-tokens 6\nOnce upon a time")
     assert first.ok, first.out
     assert first.out.startswith("job job_")
@@ -293,7 +293,7 @@ def test_a_cell_is_submitted_once(shell: Shell, jobs: JobServer) -> None:  # noq
 
 
 def test_the_defaults_of_a_cell_are_dropped_and_its_own_words_are_not(
-    shell: Shell,  # noqa: F811
+    shell: Shell,
     jobs: JobServer,
 ) -> None:
     assert shell.run("%acs set logprobs 20").ok
@@ -325,7 +325,7 @@ def test_the_defaults_of_a_cell_are_dropped_and_its_own_words_are_not(
     assert len(jobs.engine.begun) == 1
 
 
-def test_outcomes_in_a_cell_are_one_line(shell: Shell, jobs: JobServer) -> None:  # noqa: F811
+def test_outcomes_in_a_cell_are_one_line(shell: Shell, jobs: JobServer) -> None:
     failing = "%%acs --job -o job\n#scripted fault=vllm_oom\nx"
     assert shell.run(failing).ok
     with pytest.raises(errors.AcsError):
@@ -353,7 +353,7 @@ def test_outcomes_in_a_cell_are_one_line(shell: Shell, jobs: JobServer) -> None:
     assert "To run it after all, give another tag (or idempotency key)." in ran.out
 
 
-def test_the_first_cell_of_a_kernel_says_what_was_left(shell: Shell, jobs: JobServer) -> None:  # noqa: F811
+def test_the_first_cell_of_a_kernel_says_what_was_left(shell: Shell, jobs: JobServer) -> None:
     earlier = Watch(Client(jobs.base, KEY))
     handle = earlier.submit(request("#scripted rate=1\nleft alone", max_tokens=90))
     earlier.close()
@@ -365,14 +365,14 @@ def test_the_first_cell_of_a_kernel_says_what_was_left(shell: Shell, jobs: JobSe
     assert "cancelling" in shell.run(f"%acs jobs cancel {handle.id}").out
 
 
-def test_without_a_server_it_says_what_to_do(shell: Shell) -> None:  # noqa: F811
+def test_without_a_server_it_says_what_to_do(shell: Shell) -> None:
     for cell in ("%%acs --job -m m\nHi", "%acs jobs"):
         ran = shell.run(cell)
         assert "not_configured" in ran.out
         assert len(ran.out.splitlines()) == 1
 
 
-def test_the_help_knows_jobs(shell: Shell) -> None:  # noqa: F811
+def test_the_help_knows_jobs(shell: Shell) -> None:
     assert "ACS_JOURNAL=off" in shell.run("%acs help jobs").out
     assert "--job-tag" in shell.run("%acs help options").out
 

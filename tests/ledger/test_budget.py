@@ -16,9 +16,9 @@ import pytest
 from acs_jupyter import AsyncClient, BudgetMeter, Client, errors
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.notebook.options import tokens
-from tests.notebook.test_magics import KEY, MODELS, Shell, connect, shell  # noqa: F401  # fixtures
 from tests.support.player import CLOSE, DONE, Player, stream, whole
 from tests.support.servers import Running, environment
+from tests.support.shells import KEY, Shell
 
 TEXT = {"index": 0, "text": "yes", "finish_reason": "length"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
@@ -139,7 +139,7 @@ def test_a_lost_submission_stays_held_until_it_is_found(scripted_server: Running
 # -- in a shell -----------------------------------------------------------------------------------
 
 
-def test_the_magic_tells_limits_exports_and_settles(shell: Shell, connect: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_the_magic_tells_limits_exports_and_settles(shell: Shell, connect: Any, tmp_path: Path) -> None:
     assert "not_configured" in shell.run("%acs budget --limit 5k").out
     connect(STREAM)
     assert "has a limit of 5,000 tokens a month; 0 are spent" in shell.run("%acs budget --limit 5k").out
@@ -183,7 +183,7 @@ def test_the_magic_tells_limits_exports_and_settles(shell: Shell, connect: Any, 
         ("%%acs --budget few\nHello", "budget='few': a number of tokens above 0"),
     ],
 )
-def test_bad_input_gets_one_line(shell: Shell, connect: Any, line: str, said: str) -> None:  # noqa: F811
+def test_bad_input_gets_one_line(shell: Shell, connect: Any, line: str, said: str) -> None:
     connect()
     ran = shell.run(line)
     assert said in ran.out
@@ -200,14 +200,14 @@ def test_numbers_of_tokens() -> None:
             tokens(bad)
 
 
-def test_a_cell_with_a_budget_may_use_it(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_a_cell_with_a_budget_may_use_it(shell: Shell, connect: Any) -> None:
     connect(STREAM)
     assert shell.run("%%acs -m m --max-tokens 8 --budget 50\nHello").ok
     rows = ledger().store.rows("SELECT used, held, most FROM accounts WHERE kind = 'cell'")
     assert rows == [(4, 0, 50)]
 
 
-def test_a_cell_is_booked_under_the_number_the_notebook_shows(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_a_cell_is_booked_under_the_number_the_notebook_shows(shell: Shell, connect: Any) -> None:
     connect(STREAM)
     shown = [shell.shell.run_cell("1 + 1", store_history=True).execution_count]
     shown += [shell.shell.run_cell("%%acs -m m --max-tokens 8\nHello", store_history=True).execution_count]
@@ -215,7 +215,7 @@ def test_a_cell_is_booked_under_the_number_the_notebook_shows(shell: Shell, conn
     assert [entry["cell"] for entry in entries()] == ["[2]"]
 
 
-def test_the_meter_in_a_terminal_is_one_line(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_the_meter_in_a_terminal_is_one_line(shell: Shell, connect: Any) -> None:
     connect(STREAM)
     assert shell.run("%%acs -m m --max-tokens 8\nHello").ok
     ran = shell.run("from acs_jupyter import BudgetMeter\nmeter = BudgetMeter()\nmeter")
@@ -228,7 +228,7 @@ def test_the_meter_in_a_terminal_is_one_line(shell: Shell, connect: Any) -> None
     meter.close()
 
 
-def test_a_sessions_limit_that_is_used_up_is_told_everywhere(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_a_sessions_limit_that_is_used_up_is_told_everywhere(shell: Shell, connect: Any) -> None:
     connect(STREAM)
     shell.run("%acs budget --limit 3m")
     assert shell.run("%acs budget --limit 10 --session").ok

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +18,6 @@ from acs_jupyter.ledger.terms import Worst, projected, worst_case
 from acs_jupyter.ledger.words import _held
 from acs_jupyter.secret import Secret
 from tests.support.ledgers import Clock, hold
-
-if TYPE_CHECKING:
-    pass
-
 
 # -- what a request can cost ----------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,10 +23,6 @@ from acs_jupyter.ledger.store import STEPS, Store
 from acs_jupyter.ledger.terms import shown_key
 from acs_jupyter.secret import Secret
 from tests.support.ledgers import BASE, KEY, hold, meter
-
-if TYPE_CHECKING:
-    pass
-
 
 # -- the file -------------------------------------------------------------------------------------
 

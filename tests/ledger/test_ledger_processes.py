@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,10 +17,6 @@ from acs_jupyter.machine import processes
 from acs_jupyter.secret import Secret
 from tests.support.ledgers import BASE, KEY, hold
 from tests.support.servers import environment
-
-if TYPE_CHECKING:
-    pass
-
 
 # -- many processes -------------------------------------------------------------------------------
 

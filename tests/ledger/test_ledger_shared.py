@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,9 +24,6 @@ from tests.support.desks import until
 from tests.support.ledger_others import KEY, OK, OK_STREAM, locked, month
 from tests.support.player import DONE, Player, frames, stream, whole
 from tests.support.servers import environment
-
-if TYPE_CHECKING:
-    pass
 
 # -- processes that cannot be seen ----------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import stat
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,6 @@ from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.secret import Secret
 from tests.support.ledger_others import ANSWER, KEY, month
 from tests.support.player import Player, whole
-
-if TYPE_CHECKING:
-    pass
 
 # -- the turn of the month ------------------------------------------------------------------------
 

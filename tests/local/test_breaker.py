@@ -7,9 +7,9 @@ import json
 import pytest
 
 from acs_jupyter.local.breaker import Breaker, Open
-from tests.local.test_upstream import ANSWER, ASK, STREAM, envelope_with, playing, vllm
 from tests.support.gateway import fronting
 from tests.support.player import HANG, whole
+from tests.support.upstreams import ANSWER, ASK, STREAM, envelope_with, playing, vllm
 
 
 class Clock:

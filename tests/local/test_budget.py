@@ -22,7 +22,7 @@ from acs_jupyter.local.ledger import Ledger, month_of, read_log
 from acs_jupyter.local.scripted import ScriptedEngine
 from acs_jupyter.local.store import Store
 from acs_jupyter.wire import parse_clamp
-from tests.local.test_http import ASK, envelope
+from tests.support.contract import ASK, envelope
 from tests.support.desks import Counter, counter, until
 from tests.support.servers import serving
 from tests.support.sse import chunks

@@ -19,22 +19,9 @@ from nbformat.sign import NotebookNotary
 
 from acs_jupyter import __version__
 from acs_jupyter.local import demo
+from tests.support.command import one_line, run
 from tests.support.desks import until
 from tests.support.servers import environment, serving
-
-
-def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "acs_jupyter", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=environment(**env), check=False
-    )
-
-
-def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 2, done
-    assert done.stdout == ""
-    [line] = done.stderr.splitlines()
-    return line
 
 
 def test_version() -> None:

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from acs_jupyter.local.compress import accepts_gzip
-from tests.local.test_upstream import ANSWER, ASK, METERED, envelope_with, playing
 from tests.support.gateway import fronting
 from tests.support.player import CLOSE, DONE, END, Step, chunk, frames, head, stream, whole
+from tests.support.upstreams import ANSWER, ASK, METERED, envelope_with, playing
 
 if TYPE_CHECKING:
     from tests.support.servers import Running

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from tests.support.contract import ASK, CASES, envelope, renamed
 from tests.support.sse import chunks
 
 if TYPE_CHECKING:
     from tests.support.servers import Running
-
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "contract_cases.jsonl").read_text("utf-8").splitlines()
-]
-ASK = {"prompt": "Hello", "max_tokens": 2}
-
-
-def envelope(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    body = answer.json()
-    assert set(body) == {"error", "request_id"}
-    assert body["request_id"] == answer.headers["x-request-id"]
-    assert body["error"]["code"] == code
-    assert body["error"]["message"]
-    assert body["error"]["type"]
-    return body["error"]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: f"{n}-{CASES[n]['note'][:30]}")
@@ -41,17 +24,6 @@ def test_contract_cases(scripted: httpx.Client, number: int) -> None:
     assert str(answer.status_code) in case["status"].split(" or "), answer.text[:300]
     if answer.status_code != 200:
         envelope(answer, 400, case["code"])
-
-
-def renamed(body: Any, code: str) -> Any:
-    # The cases name the service's models; here another one is served.
-    if (
-        isinstance(body, dict)
-        and body.get("model") in ("llama-8b", "llama-405b")
-        and code != "model_not_found"
-    ):
-        return body | {"model": "scripted"}
-    return body
 
 
 @pytest.mark.parametrize(

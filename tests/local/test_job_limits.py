@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from acs_jupyter.local.desk import Limits as DeskLimits
-from tests.local.test_http import envelope
+from tests.support.contract import envelope
 from tests.support.desks import until as until_true
 from tests.support.job_server import JobServer, job_server, outcome, status, submit, until
 

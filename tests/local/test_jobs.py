@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter.local.job_values import Limits
-from tests.local.test_http import envelope
+from tests.support.contract import envelope
 from tests.support.job_server import (
     DAY,
     HOUR,

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from acs_jupyter.local.desk import Desk, Limits
-from acs_jupyter.local.job_store import JobStore
+from acs_jupyter.local.desk import Limits
 from acs_jupyter.local.ledger import month_of, read_log
-from acs_jupyter.local.store import Store
 from tests.conftest import UNHURRIED
-from tests.local.test_command import run
-from tests.local.test_http import envelope
+from tests.support.command import run
+from tests.support.contract import envelope
 from tests.support.desks import until
-from tests.support.gateway import KEY, QUICK, SERVED, Front, fronting
+from tests.support.gateway import QUICK, SERVED
 from tests.support.job_server import outcome, submit
 from tests.support.job_server import until as until_job
+from tests.support.joined import LEFT, joined
 from tests.support.player import CLOSE, DONE, HANG, chunk, frames, head, stream, whole
 from tests.support.servers import serving
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 SLOW = "#scripted rate=20\nslow"
 METER = {"include_usage": True, "continuous_usage_stats": True}
-LEFT = 499
 TEXT = [{"index": 0, "text": "a" * 700, "logprobs": None, "finish_reason": "length", "stop_reason": None}]
 BODY = json.dumps(
     {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": SERVED, "choices": TEXT,
@@ -40,38 +38,10 @@ BODY = json.dumps(
 ).encode()  # fmt: skip
 
 
-@dataclass
-class Joined:
-    """The server seen from outside, with one key, and from behind the counter."""
-
-    front: Front
-    desk: Desk
-    client: httpx.Client
-
-    def rows(self) -> list[tuple[int, int, int, str]]:
-        """Wait until nothing is held; what was written down."""
-        upstreams = self.front.fleet.upstreams
-        until(lambda: (self.desk.gate.active, self.desk.budget.reserved) == (0, 0))
-        until(lambda: not any(each.active for each in upstreams))
-        entries = self.desk.ledger.entries()
-        return [(e.prompt_tokens, e.completion_tokens, e.status, e.source) for e in entries]
-
-
 def ended(result: httpx.Response, status: int, code: str) -> None:
     """A job's result that is a failure."""
     assert (result.status_code, result.json()["error"]["code"]) == (status, code)
     assert result.headers["x-should-retry"] == "false"
-
-
-@contextmanager
-def joined(
-    base: str, *, budget: int = 0, key: str | None = None, limits: Limits | None = None, **more: Any
-) -> Iterator[Joined]:
-    desk = Desk(Store(), KEY, limits=limits or Limits(starts=0))
-    with fronting(f"m={base}", key=key, desk=desk, jobs=JobStore(None, 0.0), **more) as front:
-        headers = {"Authorization": f"Bearer {desk.keys.create(budget=budget)}"}
-        with httpx.Client(base_url=front.base + "/", headers=headers, timeout=30) as client:
-            yield Joined(front, desk, client)
 
 
 @pytest.fixture
@@ -169,7 +139,7 @@ def playing_stream(*steps: Any, **options: Any) -> Iterator[str]:
 
 @contextmanager
 def playing(*answers: Any) -> Iterator[str]:
-    from tests.local.test_upstream import playing as player
+    from tests.support.upstreams import playing as player
 
     with player(*answers) as upstream:
         yield upstream.base

@@ -14,8 +14,8 @@ from acs_jupyter.local import store as store_module
 from acs_jupyter.local.keys import Caller, Keys, own_caller
 from acs_jupyter.local.ledger import read_log
 from acs_jupyter.local.store import FILE, MIGRATIONS, Store, StoreFailed
-from tests.local.test_command import one_line, run
-from tests.local.test_http import ASK, envelope
+from tests.support.command import one_line, run
+from tests.support.contract import ASK, envelope
 from tests.support.desks import OWN, counter, until
 from tests.support.servers import Running, serving
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from acs_jupyter.local.store import FILE
-from tests.local.test_command import one_line, run
+from tests.support.command import one_line, run
 from tests.support.servers import serving
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from acs_jupyter.local import app
 from acs_jupyter.local.desk import Limits
 from acs_jupyter.local.gate import Gate, Rate
 from acs_jupyter.local.respond import error_response
-from tests.local.test_http import ASK, envelope
+from tests.support.contract import ASK, envelope
 from tests.support.desks import OWN, Counter, counter, until
 from tests.support.sse import chunks
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from acs_jupyter.local.desk import Limits
-from tests.local.test_http import ASK, CASES, envelope, renamed
-from tests.local.test_joined import joined
+from tests.support.contract import ASK, CASES, envelope, renamed
 from tests.support.desks import counter, until
+from tests.support.joined import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import pytest
 from acs_jupyter.local.desk import Limits
 from acs_jupyter.local.jobs import Done, Jobs
 from acs_jupyter.local.store import FILE
-from tests.local.test_http import ASK, envelope
+from tests.support.contract import ASK, envelope
 from tests.support.desks import counter, until
 from tests.support.job_server import job_server, outcome, submit
 from tests.support.servers import serving

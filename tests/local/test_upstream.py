@@ -21,10 +21,11 @@ from acs_jupyter.local.relay import SPACES
 from acs_jupyter.local.sieve import Sieve, usage_in
 from acs_jupyter.local.splice import splice
 from acs_jupyter.local.upstream import Patience, Upstream
-from tests.local.test_http import envelope
-from tests.support.gateway import KEY, MODELS, QUICK, SERVED, fronting
-from tests.support.player import CLOSE, DONE, END, HANG, Player, chunk, frames, head, stream, whole
+from tests.support.contract import envelope
+from tests.support.gateway import KEY, QUICK, SERVED, fronting
+from tests.support.player import CLOSE, DONE, END, HANG, chunk, frames, head, stream, whole
 from tests.support.servers import serving
+from tests.support.upstreams import ANSWER, ASK, METERED, STREAM, envelope_with, playing, vllm
 
 if TYPE_CHECKING:
     from tests.support.player import Step
@@ -32,17 +33,7 @@ if TYPE_CHECKING:
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
 RECORDED = sorted(path.name.removesuffix(".request.json") for path in WIRE.glob("*.request.json"))
-ASK = {"prompt": "Hello", "max_tokens": 2}
-STREAM = ASK | {"stream": True}
-METERED = STREAM | {"stream_options": {"include_usage": True}}
-ANSWER = b'{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}'
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"total_tokens":5,"completion_tokens":2}}\n\n'
-
-
-def playing(*answers: list[Step], **routes: list[Step]) -> Player:
-    return Player(
-        list(answers), {"/v1/models": MODELS} | {f"/{name}": steps for name, steps in routes.items()}
-    )
 
 
 @pytest.fixture
@@ -209,10 +200,6 @@ def test_a_stream_that_was_left_is_reported(told: list[tuple[int | None, int]]) 
     assert told == [(3, 3)]  # these frames carry a running usage
 
 
-def vllm(message: str, code: int) -> bytes:
-    return json.dumps({"error": {"message": message, "type": "X", "param": None, "code": code}}).encode()
-
-
 ERRORS = [
     ("400 Bad Request", recorded("error_context")[2], 400, "vllm_context_length"),
     ("400 Bad Request", recorded("error_prompt_logprobs_stream")[2], 400, "vllm_invalid_request"),
@@ -253,16 +240,6 @@ def test_errors_are_translated(
     assert failures == (0 if expected != 502 or status.startswith("401") else 1)
     assert ("retry-after" in headers) == (error.get("retryable") is True)
     assert upstream.base.removesuffix("/v1").removeprefix("http://") not in got.text
-
-
-def envelope_with(got: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    assert got.status_code == status, got.text
-    body = got.json()
-    assert set(body) == {"error", "request_id"}
-    assert body["error"]["code"] == code
-    assert body["error"]["message"]
-    error: dict[str, Any] = body["error"]
-    return error
 
 
 def test_new_attempts_are_made_before_the_first_byte() -> None:
@@ -676,7 +653,7 @@ def test_memory_does_not_grow_with_a_body(encoding: str) -> None:
 
 
 def test_the_command_line() -> None:
-    from tests.local.test_command import one_line, run
+    from tests.support.command import one_line, run
 
     assert "start it first" in one_line(run("serve", "--upstream", "http://127.0.0.1:1"))
     assert "not set" in one_line(

@@ -11,13 +11,13 @@ import pytest
 
 from acs_jupyter.errors import ApiError
 from acs_jupyter.local.upstream_errors import presentable
-from tests.local.test_http import envelope
-from tests.local.test_joined import joined
-from tests.local.test_upstream import ASK, playing, vllm
+from tests.support.contract import envelope
 from tests.support.gateway import QUICK, fronting
 from tests.support.job_server import outcome, submit
+from tests.support.joined import joined
 from tests.support.player import DONE, frames, stream, whole
 from tests.support.servers import serving
+from tests.support.upstreams import ASK, playing, vllm
 
 if TYPE_CHECKING:
     from tests.support.player import Step

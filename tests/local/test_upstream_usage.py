@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from acs_jupyter.local.sieve import Sieve, may_be_error
-from tests.local.test_http import envelope
-from tests.local.test_joined import LEFT, joined
-from tests.local.test_upstream import playing
+from tests.support.contract import envelope
 from tests.support.desks import until
 from tests.support.job_server import outcome, submit
+from tests.support.joined import LEFT, joined
 from tests.support.player import CLOSE, DONE, END, HANG, chunk, head, stream, whole
+from tests.support.upstreams import playing
 
 if TYPE_CHECKING:
     from tests.support.player import Step

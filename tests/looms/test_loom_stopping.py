@@ -10,7 +10,7 @@ from acs_jupyter import Client, Loom
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.log.events import STOPPED
 from acs_jupyter.looms.desk import desk_of
-from tests.looms.test_loom_desk import Hands, quiet, until
+from tests.support.hands import Hands, quiet, until
 from tests.support.servers import Running
 
 SLOW = "#scripted tokens=4000 rate=100 alternatives=2\nOnce"

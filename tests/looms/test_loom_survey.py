@@ -5,7 +5,7 @@ from __future__ import annotations
 from acs_jupyter import Client, Loom
 from acs_jupyter.looms.desk import desk_of
 from acs_jupyter.widgets import measures
-from tests.looms.test_loom_desk import Hands, until
+from tests.support.hands import Hands, until
 from tests.support.servers import Running
 
 SIX = "#scripted tokens=6 alternatives=3\nOnce"

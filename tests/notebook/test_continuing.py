@@ -14,8 +14,8 @@ from acs_jupyter import Client, Session
 from acs_jupyter.keeping.record import pack_run, unpack_run
 from acs_jupyter.log import events as ev
 from acs_jupyter.notebook.options import parse_cell_line
-from tests.notebook.test_magics import KEY, PARIS, Shell, connect, shell  # noqa: F401  # fixtures
 from tests.support.player import CLOSE, DONE, HANG, chunk, frames, head, stream
+from tests.support.shells import KEY, PARIS, Shell
 
 MORE = stream(*frames([" and", " on"]), DONE)
 
@@ -25,7 +25,7 @@ def prompts(server: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("body", [" and", "\n\n\tthen\u202e {x} %s", ">>> x", " ", "\n"])
-def test_the_body_follows_what_came_byte_for_byte(shell: Shell, connect: Any, body: str) -> None:  # noqa: F811
+def test_the_body_follows_what_came_byte_for_byte(shell: Shell, connect: Any, body: str) -> None:
     server = connect(PARIS, MORE)
     shell.run("%%acs -m m -t 0.5 --max-tokens 9 -o a\nThe capital ")
     assert shell.run(f"%%acs --in a -o b\n{body}").ok
@@ -43,7 +43,7 @@ def test_the_body_follows_what_came_byte_for_byte(shell: Shell, connect: Any, bo
 
 
 @pytest.mark.parametrize("cell", ["%%acs --in a -o b", "%%acs --in a -o b\n", "\n%%acs --in a -o b"])
-def test_without_a_body_it_goes_on_at_the_end(shell: Shell, connect: Any, cell: str) -> None:  # noqa: F811
+def test_without_a_body_it_goes_on_at_the_end(shell: Shell, connect: Any, cell: str) -> None:
     server = connect(PARIS, MORE)
     shell.run("%%acs -m m -o a\nHi")
     assert shell.run(cell).ok
@@ -53,7 +53,7 @@ def test_without_a_body_it_goes_on_at_the_end(shell: Shell, connect: Any, cell: 
     assert shell["b"].session.text_to(node) == "Hi Paris and on"
 
 
-def test_a_cell_of_nothing_is_one_line(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_a_cell_of_nothing_is_one_line(shell: Shell, connect: Any) -> None:
     server = connect(PARIS)
     for cell in ("%%acs -m m", "%%acs", "\n%%acs\n"):
         ran = shell.run(cell)
@@ -65,11 +65,11 @@ def test_a_cell_of_nothing_is_one_line(shell: Shell, connect: Any) -> None:  # n
     assert "Cell magic `%%acs` not found" in shell.run("%%acs\nx").out
 
 
-def test_a_terminal_still_waits_for_the_body(shell: Shell) -> None:  # noqa: F811
+def test_a_terminal_still_waits_for_the_body(shell: Shell) -> None:
     assert shell.shell.check_complete("%%acs --in a")[0] == "incomplete"
 
 
-def test_one_of_several_choices_is_named(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_one_of_several_choices_is_named(shell: Shell, connect: Any) -> None:
     pieces = [*frames([" one"], index=0), *frames([" two"], index=1)]
     server = connect(stream(*pieces, DONE), MORE)
     shell.run("%%acs -m m -n 2 -o a\nHi")
@@ -85,7 +85,7 @@ def test_one_of_several_choices_is_named(shell: Shell, connect: Any) -> None:  #
     assert prompts(server)[2] == "Hi one!"
 
 
-def test_a_client_s_completion_and_a_session_go_on(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_a_client_s_completion_and_a_session_go_on(shell: Shell, connect: Any) -> None:
     server = connect(PARIS, MORE)
     session = Session()
     with Client() as client:
@@ -99,7 +99,7 @@ def test_a_client_s_completion_and_a_session_go_on(shell: Shell, connect: Any) -
     assert len(session.roots) == 1
 
 
-def test_an_interrupted_one_goes_on_from_what_came(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_an_interrupted_one_goes_on_from_what_came(shell: Shell, connect: Any) -> None:
     cut = [head(kind="text/event-stream"), *map(chunk, frames([" Par"], None)), CLOSE]
     server = connect(cut, MORE)
     assert not shell.run("%%acs -m m -o a\nHi").ok
@@ -108,7 +108,7 @@ def test_an_interrupted_one_goes_on_from_what_came(shell: Shell, connect: Any) -
     assert prompts(server)[1] == "Hi Paris"
 
 
-def test_a_running_one_must_end_first(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_a_running_one_must_end_first(shell: Shell, connect: Any) -> None:
     server = connect(stream(*frames([" a"], None), HANG), MORE)
     shell.run("%%acs -m m --bg -o a\nHi")
     while not shell["a"].text:
@@ -133,7 +133,7 @@ def test_a_running_one_must_end_first(shell: Shell, connect: Any) -> None:  # no
         ("--in", "--in needs a value"),
     ],
 )
-def test_what_cannot_go_on_is_one_line(shell: Shell, connect: Any, line: str, words: str) -> None:  # noqa: F811
+def test_what_cannot_go_on_is_one_line(shell: Shell, connect: Any, line: str, words: str) -> None:
     server = connect(PARIS)
     shell.run("number = 3")
     shell.shell.user_ns["empty"] = shell.shell.user_ns["story"] = Session()
@@ -145,7 +145,7 @@ def test_what_cannot_go_on_is_one_line(shell: Shell, connect: Any, line: str, wo
     assert len(server.requests) == 1
 
 
-def test_a_saved_session_goes_on_after_a_restart(shell: Shell, connect: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_a_saved_session_goes_on_after_a_restart(shell: Shell, connect: Any, tmp_path: Any) -> None:
     server = connect(PARIS, MORE)
     shell.run("%%acs -m m -o a\nHi")
     shell["a"].session.save(tmp_path / "s.jsonl")
@@ -156,7 +156,7 @@ def test_a_saved_session_goes_on_after_a_restart(shell: Shell, connect: Any, tmp
     assert Session.load(tmp_path / "s.jsonl").state() == shell["b"].session.state()
 
 
-def test_what_a_saved_notebook_holds_goes_on_after_a_restart(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_what_a_saved_notebook_holds_goes_on_after_a_restart(shell: Shell, connect: Any) -> None:
     server = connect(PARIS, MORE)
     shell.run("%%acs -m m -t 0.5 -o a\nHi")
     shell.shell.user_ns["kept"] = unpack_run(pack_run(shell["a"].session, shell["a"].run))
@@ -165,7 +165,7 @@ def test_what_a_saved_notebook_holds_goes_on_after_a_restart(shell: Shell, conne
     assert server.requests[1].json["temperature"] == 0.5
 
 
-def test_dry_opens_no_socket_and_counts_what_is_known(shell: Shell, connect: Any) -> None:  # noqa: F811
+def test_dry_opens_no_socket_and_counts_what_is_known(shell: Shell, connect: Any) -> None:
     server = connect(PARIS, MORE)
     server.routes.clear()  # a question for the models would be recorded like any other
     told = shell.run("%%acs --dry --max-tokens 7\né").out

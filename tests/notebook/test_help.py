@@ -11,8 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from acs_jupyter.doctor.kept import kept
 from acs_jupyter.notebook import topics
 from acs_jupyter.notebook.examples import EXAMPLES
-from tests.notebook.test_magics import Shell, dispose
 from tests.support.servers import Running
+from tests.support.shells import Shell, dispose
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 WITHOUT = {"privacy"}

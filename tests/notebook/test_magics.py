@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import io
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -24,72 +19,10 @@ from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.notebook.display import TextView
 from acs_jupyter.notebook.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
-from tests.support.player import DONE, HANG, Player, Step, frames, stream, whole
+from tests.support.player import DONE, HANG, frames, stream, whole
 from tests.support.servers import Running
+from tests.support.shells import KEY, PARIS, Shell, dispose
 from tests.support.texts import session_of
-
-KEY = "acs-bm-testtest-do-not-show-me"
-MODELS = whole({"data": [{"id": "m-first"}, {"id": "m-default", "default": True}]})
-
-
-@dataclass
-class Ran:
-    ok: bool
-    out: str
-    error: BaseException | None
-    result: Any
-
-
-class Shell:
-    """A shell that runs cells as a front end would, and tells what was shown."""
-
-    def __init__(self, shell: InteractiveShell) -> None:
-        self.shell = shell
-
-    def run(self, cell: str) -> Ran:
-        shown = io.StringIO()
-        with redirect_stdout(shown), redirect_stderr(shown):
-            done = self.shell.run_cell(cell, store_history=False)
-        return Ran(
-            bool(done.success), shown.getvalue(), done.error_before_exec or done.error_in_exec, done.result
-        )
-
-    def __getitem__(self, name: str) -> Any:
-        return self.shell.user_ns[name]
-
-
-@pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    monkeypatch.delenv("ACS_API_BASE", raising=False)
-    monkeypatch.delenv("ACS_API_KEY", raising=False)
-    made = InteractiveShell()
-    made.run_line_magic("load_ext", "acs_jupyter")
-    yield Shell(made)
-    dispose(made)
-
-
-def dispose(made: InteractiveShell) -> None:
-    made.run_line_magic("unload_ext", "acs_jupyter")
-    made.atexit_operations()
-    atexit.unregister(made.atexit_operations)
-
-
-@pytest.fixture
-def connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    players: list[Player] = []
-
-    def go(*answers: list[Step]) -> Player:
-        players.append(Player(list(answers), {"/models": MODELS}).__enter__())
-        monkeypatch.setenv("ACS_API_BASE", players[-1].base)
-        monkeypatch.setenv("ACS_API_KEY", KEY)
-        return players[-1]
-
-    yield go
-    for player in players:
-        player.__exit__()
-
-
-PARIS = stream(*frames([" Par", "is"]), DONE)
 
 
 def test_a_cell_streams_and_is_kept(shell: Shell, connect: Any) -> None:

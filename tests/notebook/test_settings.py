@@ -1,6 +1,6 @@
 """Settings: one order of precedence, told with where each value came from; bad ones are one line and lose nothing."""
 
-# ruff: noqa: F401, F811  # fixtures of another file
+# fixtures of another file
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from acs_jupyter import AsyncClient, Client
 from acs_jupyter.errors import NotConfigured
 from acs_jupyter.notebook.defaults import names, variable_of
 from acs_jupyter.notebook.traits import CellTraits
-from tests.notebook.test_magics import KEY, PARIS, Shell, connect, dispose, shell
 from tests.support.player import DONE, frames, stream
+from tests.support.shells import KEY, PARIS, Shell, dispose
 
 
 @pytest.fixture

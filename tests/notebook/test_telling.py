@@ -9,8 +9,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from acs_jupyter.errors import AcsError
-from tests.notebook.test_magics import MODELS, Shell, dispose
 from tests.support.player import Player, whole
+from tests.support.shells import MODELS, Shell, dispose
 
 KEY = "acs-bm-0123abcd-SECRETSECRETSECRETSECRETSECRETSEC"
 REFUSED = whole(

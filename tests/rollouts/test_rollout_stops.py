@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
+import sqlite3
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -104,6 +106,34 @@ def test_a_cancelled_task_drops_what_is_in_flight(served: Counter, desk_client: 
     asyncio.run(main())
     served.quiet()
     assert run(desk_client, SLOW, max_tokens=12, seed=None).stats.done == len(SLOW)
+
+
+def test_dropped_in_any_turn_of_its_loop_it_knows_what_was_sent(served: Counter, desk_client: Client) -> None:
+    prompts = [f"#scripted rate=1000 tokens=2\n{i}" for i in range(200)]
+
+    async def dropped(turn: int) -> Rollout:
+        into = f"{turn}.db"
+        work = asyncio.create_task(
+            rollout_async(
+                prompts, client=desk_client, max_tokens=2, into=into, progress=False, in_flight=8, starts=0
+            )
+        )
+        while len(served.desk.ledger.entries()) < before + 20:  # noqa: ASYNC110  # no bell rings
+            await asyncio.sleep(0.001)
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        return Rollout(into)
+
+    for turn in range(12):
+        before = len(served.quiet())
+        left = asyncio.run(dropped(turn))
+        sent = len(served.quiet()) - before
+        assert 20 <= sent < len(prompts)
+        with contextlib.closing(sqlite3.connect(left.path)) as file:
+            assert file.execute("SELECT sum(attempts), max(state = 1) FROM requests").fetchone() == (sent, 0)
 
 
 def test_it_stops_before_the_budget_could_be_passed_and_goes_on_with_more(

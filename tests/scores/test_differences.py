@@ -13,7 +13,7 @@ import pytest
 from acs_jupyter import Client, difference, errors, score
 from acs_jupyter.scores.values import Score, ScoredToken
 from acs_jupyter.wire import Usage
-from tests.scores.test_inspector import Texts
+from tests.support.html_texts import Texts
 
 if TYPE_CHECKING:
     from tests.support.servers import Running

@@ -13,8 +13,8 @@ import pytest
 from acs_jupyter import Client, Rollout, Surgery, errors, perplexity, score
 from acs_jupyter.scores.documents import scored
 from acs_jupyter.scores.windows import pieces
-from tests.scores.test_scoring import KEY, answer
 from tests.support.player import Player, whole
+from tests.support.scored import KEY, answer
 from tests.support.servers import Running, serving
 
 if TYPE_CHECKING:

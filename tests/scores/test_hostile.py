@@ -12,9 +12,9 @@ import pytest
 
 from acs_jupyter import Client, Inspector, Surgery, difference, errors, score
 from acs_jupyter.scores.scoring import READERS
-from tests.scores.test_inspector import Texts
-from tests.scores.test_scoring import KEY, answer, entry
+from tests.support.html_texts import Texts
 from tests.support.player import Player, whole
+from tests.support.scored import KEY, answer, entry
 from tests.support.servers import Running, serving
 
 if TYPE_CHECKING:

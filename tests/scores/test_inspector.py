@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,7 +15,8 @@ from acs_jupyter.scores.inspected import TEMPERATURES, of_score, whole_rows
 from acs_jupyter.scores.values import Score, ScoredToken
 from acs_jupyter.scores.vocabulary import Vocabulary
 from acs_jupyter.wire import Usage
-from tests.scores.test_scoring import answer, entry, played
+from tests.support.html_texts import Texts
+from tests.support.scored import answer, entry, played
 
 if TYPE_CHECKING:
     from tests.support.servers import Running
@@ -83,20 +83,6 @@ def test_prefix_and_cost() -> None:
     assert of_score(made(*ids), 0).prefix(1) == [10, 11]
     started = of_score(made(*ids, start_token=True), 0)
     assert (started.prefix(1), started.cost(1)) == ("ab", 4)  # start token, a, b, and one generated
-
-
-class Texts(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
-        assert not any(name.startswith("on") for name, _ in attrs)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def test_the_static_view_is_inert_and_holds_the_text() -> None:

@@ -23,6 +23,7 @@ from acs_jupyter import (
     score_async,
 )
 from tests.support.player import Player, whole
+from tests.support.scored import KEY, answer, entry, played
 from tests.support.servers import Running, serving
 
 if TYPE_CHECKING:
@@ -30,30 +31,10 @@ if TYPE_CHECKING:
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
 FOX = "The quick brown fox jumps over the lazy dog. 🦊"
-KEY = "acs-bm-0123abcd-of-the-scoring-tests"
 
 
 def recorded(name: str) -> bytes:
     return (WIRE / f"{name}.response.json").read_bytes()
-
-
-def entry(text: str, value: float, rank: int = 1, token: int = 5) -> dict[str, Any]:
-    return {str(token): {"logprob": value, "rank": rank, "decoded_token": text}}
-
-
-def answer(*lists: Any) -> bytes:
-    choices = [
-        {"index": i, "text": "x", "finish_reason": "length", "logprobs": None, "prompt_logprobs": one}
-        for i, one in enumerate(lists)
-    ]  # fmt: skip
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    return json.dumps({"id": "c", "model": "m", "choices": choices, "usage": usage}).encode()
-
-
-def played(*bodies: bytes) -> Player:
-    return Player(
-        [whole(json.loads(body)) for body in bodies], {"/v1/models": whole({"object": "list", "data": []})}
-    )
 
 
 def test_a_recorded_answer_reads_as_a_score() -> None:
@@ -253,12 +234,12 @@ def test_the_local_model_scores_as_the_recorded_vllm_within_its_quantisation(smo
     with Client(smollm_server.base, smollm_server.key) as client:
         one = score(FOX, client=client)
     assert one.ids[1:] == [int(token) for token, _ in told]
-    off = [token.logprob - entry["logprob"] for token, (_, entry) in zip(one.tokens[1:], told, strict=True)]
+    off = [token.logprob - each["logprob"] for token, (_, each) in zip(one.tokens[1:], told, strict=True)]
     assert max(map(abs, off)) < 0.6
     assert sum(map(abs, off)) / len(off) < 0.25
-    assert one.logprob == pytest.approx(sum(entry["logprob"] for _, entry in told), abs=1.0)
-    for token, (_, entry) in zip(one.tokens[1:], told, strict=True):
-        assert token.rank == pytest.approx(entry["rank"], rel=0.3, abs=3)
+    assert one.logprob == pytest.approx(sum(each["logprob"] for _, each in told), abs=1.0)
+    for token, (_, each) in zip(one.tokens[1:], told, strict=True):
+        assert token.rank == pytest.approx(each["rank"], rel=0.3, abs=3)
 
 
 def test_whole_distributions_of_the_real_model(smollm_server: Running) -> None:

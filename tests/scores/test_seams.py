@@ -11,7 +11,7 @@ from acs_jupyter import Client, choose, errors, logprob, score
 from acs_jupyter.scores.scoring import run_steps
 from acs_jupyter.scores.steps import score_steps
 from acs_jupyter.token_ids import by_itself, probes
-from tests.scores.test_scoring import KEY, answer, entry, played
+from tests.support.scored import KEY, answer, entry, played
 
 if TYPE_CHECKING:
     from tests.support.servers import Running

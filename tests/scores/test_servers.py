@@ -12,8 +12,8 @@ from acs_jupyter import Client, choose, distribution, errors, logprob, score
 from acs_jupyter.log.events import Scored
 from acs_jupyter.scores.fitting import fitted
 from acs_jupyter.wire import Usage
-from tests.scores.test_scoring import KEY, answer, entry, played
 from tests.support.player import CLOSE, Player, head, whole
+from tests.support.scored import KEY, answer, entry, played
 
 FOX = ["The", " quick", " brown", " fox"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from acs_jupyter import Client, Surgery, errors, logprob
 from acs_jupyter.scores.surgery import sentences
-from tests.scores.test_inspector import Texts
+from tests.support.html_texts import Texts
 from tests.support.servers import serving
 
 if TYPE_CHECKING:

@@ -1,11 +1,16 @@
-"""What may stand between a client and a server: a proxy that keeps half-closes for itself."""
+"""What may stand between a client and a server: a proxy that keeps half-closes for itself, and one that ends TLS."""
 
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
+import ssl
 import threading
+from pathlib import Path
 from urllib.parse import urlsplit
+
+import trustme
 
 
 class Deaf:
@@ -55,3 +60,30 @@ class Deaf:
             while data := far.recv(65536):
                 near.sendall(data)  # fails when the client has closed all of it: then the server learns of it
             return
+
+
+class Secure(Deaf):
+    """A proxy that ends TLS. A client that closes its half ends all of it, as TLS libraries have it."""
+
+    def __init__(self, base: str, folder: Path) -> None:
+        authority = trustme.CA()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(self._context)
+        self.certificate = folder / "authority.pem"
+        authority.cert_pem.write_to_path(str(self.certificate))
+        super().__init__(base)
+        self.base = self.base.replace("http:", "https:")
+
+    def _inward(self, near: socket.socket, far: socket.socket) -> None:
+        """Both ways in one thread: a TLS connection is not for two."""
+        with contextlib.suppress(OSError), self._context.wrap_socket(near, server_side=True) as plain, far:
+            while True:
+                ready = [plain] if plain.pending() else select.select([plain, far], [], [])[0]
+                for each in ready:
+                    data = each.recv(65536)
+                    if not data:
+                        return
+                    (far if each is plain else plain).sendall(data)
+
+    def _outward(self, near: socket.socket, far: socket.socket) -> None:
+        pass
