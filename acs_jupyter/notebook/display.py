@@ -117,7 +117,8 @@ class NotebookView:
 
     def doubted(self) -> None:
         """Keep what there is until a page says that it has it."""
-        self._unsaved.doubted()
+        if self._copy is not None:
+            self._unsaved.doubted()
 
     def shows(self, session: Session) -> bool:
         """Whether it is this session that it shows."""
