@@ -161,7 +161,7 @@ class Client(Connection):
     def _attempt(self, exchange: Exchange, sink: Sink) -> Generator[list[AnyEvent], None, None]:
         process = os.getpid()
         try:
-            with contextlib.closing(self._open(self._call(exchange))) as response:
+            with contextlib.closing(self._open(exchange, self._call(exchange))) as response:
                 pieces = response.iter_bytes()
                 try:
                     yield exchange.head(response.status_code, response.headers)
@@ -185,16 +185,16 @@ class Client(Connection):
         except LOST as error:
             yield exchange.lost(self._reason(error))
 
-    def _open(self, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
+    def _open(self, exchange: Exchange, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
         """Send a request; once more, on a new connection, when it is certain that nobody has read it."""
-        sending = Sending()
+        sending = Sending(exchange.sending)
         request = self._http.build_request(**call, extensions={"trace": sending.saw})
         try:
             return self._http.send(request, stream=True)
         except LOST as problem:
             if not (again and sending.never_read(problem)):
                 raise
-        return self._open(call, again=False)
+        return self._open(exchange, call, again=False)
 
     def close(self) -> None:
         """Close all connections."""
@@ -328,7 +328,7 @@ class AsyncClient(Connection):
         process = os.getpid()
         try:
             async with (
-                contextlib.aclosing(await self._open(self._call(exchange))) as response,
+                contextlib.aclosing(await self._open(exchange, self._call(exchange))) as response,
                 contextlib.aclosing(Pieces(response.aiter_bytes())) as pieces,
             ):
                 try:
@@ -353,16 +353,16 @@ class AsyncClient(Connection):
         except LOST as error:
             yield exchange.lost(self._reason(error))
 
-    async def _open(self, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
+    async def _open(self, exchange: Exchange, call: dict[str, Any], *, again: bool = True) -> httpx.Response:
         """See :meth:`Client._open`."""
-        sending = Sending()
+        sending = Sending(exchange.sending)
         request = self._http.build_request(**call, extensions={"trace": sending.saw_async})
         try:
             return await self._http.send(request, stream=True)
         except LOST as problem:
             if not (again and sending.never_read(problem)):
                 raise
-        return await self._open(call, again=False)
+        return await self._open(exchange, call, again=False)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -65,6 +65,8 @@ class Exchange:
         self.delay: float | None = None
         self.closed = False
         self.attempt = 0
+        self.sent = False
+        """Whether this attempt's first byte has gone out: until then it can have cost nothing."""
         self.left: Left | None = None
         """A stream that was stopped in its middle: its driver may let it hear what still comes."""
         self.ticket: Any = None
@@ -154,11 +156,15 @@ class Exchange:
             wire.REQUEST_ID: self.request_id,
         }
 
+    def sending(self) -> None:
+        """The first byte goes out."""
+        self.sent = True
+
     # -- the answer -------------------------------------------------------------------------------
 
     def head(self, status: int, headers: Mapping[str, str]) -> list[AnyEvent]:
         """The status line and headers arrived."""
-        self._status = status
+        self._status, self.sent = status, True
         self._headers = {name.lower(): self._redact(value) for name, value in headers.items()}
         kept = {name: self._redact(headers[name]) for name in KEPT_HEADERS if name in headers}
         self._served_id = self._redact(headers.get(wire.REQUEST_ID) or self.request_id)
@@ -222,7 +228,7 @@ class Exchange:
             return []
         self.closed = True
         # Sent and not refused: the prompt may be billed though nothing came. A refusal being waited out is moot.
-        self._may_have_run = self.attempt > 0 and self.error is None
+        self._may_have_run = self.sent and self.error is None
         self.error = None
         events = [*self._estimate(), RunClosed(self.run, "stopped")]
         if self._may_have_run and self._form.frames is not None:
@@ -237,7 +243,7 @@ class Exchange:
         )
         self._form = Form(event_stream=False)
         self.strainer = self._strain() if self._strain else None
-        self._status = 0
+        self._status, self.sent = 0, False
         self._headers = {}
         self._served_id = self.request_id
         self._pieces: list[bytes] = []

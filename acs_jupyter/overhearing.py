@@ -61,7 +61,9 @@ class Left:
             return False
         frames = self._form.frames.feed(data)
         for frame in frames:
-            if isinstance(frame, bytes) and frame != sse.DONE:
+            if frame == sse.DONE:
+                break  # nothing behind it counts
+            if isinstance(frame, bytes):
                 with contextlib.suppress(ValueError, IndexError, RecursionError):
                     self._reader.read(lenient.decode_answer(frame), [])
         self._pace.note(self._clock(), self._reader.made)

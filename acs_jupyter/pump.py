@@ -1,7 +1,7 @@
 """The one loop: an answer's events from the network into a session, stoppable from anywhere.
 
-Owns a background thread with an event loop, on which the async client carries bytes, and the handle through which
-a run is awaited or stopped. It must not know windows or magics. The socket lives on the loop, so a stop reaches it
+Owns the background loop on which the async client carries bytes, and the handle through which a run is awaited or
+stopped. It must not know windows or magics. The socket lives on the loop, so a stop reaches it
 at once, whatever the calling thread is doing; the session is written by one thread only: by the caller's in
 :meth:`Handle.wait`, by the loop's after :meth:`Handle.detach`. A run that is stopped has ended for its session at once;
 its task goes on for a moment, to hear what it has cost.
@@ -24,6 +24,7 @@ from .errors import AcsError
 from .exchange import Exchange
 from .log.events import STOPPED, AnyEvent, Finished, Origin, TokensArrived, Waited
 from .log.session import Session
+from .machine.background import Background
 from .machine.forking import Lock
 from .machine.interrupts import uninterrupted
 from .streams import result_of
@@ -40,7 +41,7 @@ class Pump:
 
     def __init__(self, client: AsyncClient) -> None:
         self.client = client
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background: Background | None = None
         self._process = os.getpid()
         self._lock = Lock()
 
@@ -65,7 +66,7 @@ class Pump:
         try:
             with uninterrupted():
                 self.client.reserve(exchange)
-                begun.append(Handle(self.client, exchange, session, self._running_loop(), also))
+                begun.append(Handle(self.client, exchange, session, self._running(), also))
         except BaseException:
             for handle in begun:
                 handle.abandon()
@@ -73,29 +74,20 @@ class Pump:
         return begun[0]
 
     def close(self) -> None:
-        """Stop everything and end the thread."""
+        """Stop everything and end the thread, for which a moment is waited."""
         with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._shut_down(loop), loop)
+            background, self._background = self._background, None
+        if background is not None and self._process == os.getpid():
+            background.leave()
+            background.join()
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    def _running(self) -> Background:
         with self._lock:
-            if self._loop is None or self._process != os.getpid():
+            if self._background is None or self._process != os.getpid():
                 # After a fork the thread is gone and its loop with it.
                 self._process = os.getpid()
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_serve, args=(self._loop,), name="acs-pump", daemon=True).start()
-            return self._loop
-
-    async def _shut_down(self, loop: asyncio.AbstractEventLoop) -> None:
-        mine = asyncio.current_task()
-        tasks = [task for task in asyncio.all_tasks() if task is not mine]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.client.close()
-        loop.call_soon(loop.stop)
+                self._background = Background("acs-pump", self.client.close)
+            return self._background
 
 
 class Handle:
@@ -106,7 +98,7 @@ class Handle:
         client: AsyncClient,
         exchange: Exchange,
         session: Session,
-        loop: asyncio.AbstractEventLoop,
+        background: Background,
         also: Also = list,
     ) -> None:
         self.run = exchange.run
@@ -114,7 +106,7 @@ class Handle:
         self.session = session
         self._client = client
         self._exchange = exchange
-        self._loop = loop
+        self._background = background
         self._queue: queue.SimpleQueue[tuple[float, list[AnyEvent]] | None] = queue.SimpleQueue()
         self._detached = False
         self._left: set[str] = set()
@@ -123,7 +115,7 @@ class Handle:
         self._failure: BaseException | None = None
         self._done_callbacks: list[Callable[[Handle], None]] = []
         self._task: asyncio.Task[None] | None = None
-        loop.call_soon_threadsafe(self._begin, client)
+        background.loop.call_soon_threadsafe(self._begin, client)
 
     @property
     def completion(self) -> Completion:
@@ -145,7 +137,7 @@ class Handle:
 
         ``at_once``: also do not wait for what the server says it has cost.
         """
-        self._call(lambda: self._cancel(at_once))
+        self._background.call(lambda: self._cancel(at_once))
 
     def leave(self, node: str) -> None:
         """Take no more of one choice; what came of it is kept, and it is told to have been stopped.
@@ -153,7 +145,7 @@ class Handle:
         The others go on; when none is left, the run ends. The server cannot stop one choice: what it still makes of it
         is billed with the rest, and dropped here. For a run that was handed to the loop; from any thread.
         """
-        self._call(lambda: self._leave(node))
+        self._background.call(lambda: self._leave(node))
 
     def wait(self, interrupts: list[int] | None = None) -> Completion:
         """Fold the run's events into the session as they come, here, until it ends.
@@ -182,11 +174,7 @@ class Handle:
         """Let the loop's thread fold the events from here on; ``on_done`` is called there at the end."""
         if on_done is not None:
             self._done_callbacks.append(on_done)
-        self._call(self._hand_over)
-
-    def _call(self, function: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the run has ended with it
-            self._loop.call_soon_threadsafe(function)
+        self._background.call(self._hand_over)
 
     # -- the caller's thread ----------------------------------------------------------------------
 
@@ -212,11 +200,11 @@ class Handle:
     # -- the loop's thread ------------------------------------------------------------------------
 
     def _begin(self, client: AsyncClient) -> None:
-        self._task = self._loop.create_task(self._carry(client))
+        self._task = self._background.spawn(self._carry(client))
         self._task.add_done_callback(self._end)
 
     async def _carry(self, client: AsyncClient) -> None:
-        watch = self._loop.create_task(self._watch_boot(client))
+        watch = self._background.loop.create_task(self._watch_boot(client))
         try:
             async with contextlib.aclosing(client.drive(self._exchange, self._take)) as batches:
                 async for _ in batches:
@@ -264,7 +252,7 @@ class Handle:
             self._stopping = True
             self._task.cancel()
         else:  # a run is opened before it is stopped, so that its record is whole
-            self._loop.call_soon(self._cancel, at_once)
+            self._background.loop.call_soon(self._cancel, at_once)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._client.settle(self._exchange)  # for a run that was ended before it began
@@ -310,11 +298,3 @@ def interrupts_held() -> Iterator[list[int]]:
         yield noted
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()

@@ -13,6 +13,10 @@ from .log.events import AnyEvent, Finished, PromptScored, Scored, Served, Spent,
 from .wire import MOST_TOKENS, Answer, Choice, CompletionRequest, PromptLogprob, Usage
 
 T = TypeVar("T")
+SLACK = 16
+"""Tokens that a server may count beyond what was asked, for each prompt and each choice: its own marks."""
+LONGEST = 1_000_000
+"""Tokens of a choice, where the request does not say at most how many."""
 
 
 class Strainer(Protocol):
@@ -53,6 +57,7 @@ class Reader:
         self.unfinished = set(range(len(self._nodes)))
         self.usage: Spent | None = None
         self.checkpoint: str | None = None
+        self._most_prompt, self._most_made = _most(request)
         self._served = False
         self._scored: set[str] = set()
         self._by_choice: dict[int, int] = {}
@@ -75,8 +80,12 @@ class Reader:
         usage = answer.usage
         self._told = None if choices else self._bill(usage)
         if usage is None or not (
-            (0 < usage.completion_tokens <= MOST_TOKENS and 0 < usage.prompt_tokens <= MOST_TOKENS)
-            or (usage.possible and self._believable(usage))
+            (
+                len(choices) == 1
+                and 0 < usage.completion_tokens <= self._most_made
+                and 0 < usage.prompt_tokens <= self._most_prompt
+            )
+            or self._believable(usage, whole=len(choices) != 1)
         ):
             self._behind.update(choice.index for choice in choices)
             if self._final and choices:
@@ -98,7 +107,7 @@ class Reader:
         try:
             self.read(answer, events)
         finally:  # known even if something cannot be read
-            if usage is not None and usage.possible and self._believable(usage):
+            if usage is not None and self._believable(usage):
                 self.usage = self._total(usage, "usage")
                 events.append(self.usage)
 
@@ -157,13 +166,20 @@ class Reader:
 
     def _bill(self, usage: Usage | None) -> Spent | None:
         """A total that can be true; of an answer of which nothing came it can be that it cost nothing."""
-        if usage is None or not usage.possible:
+        if usage is None or usage.completion_tokens < self._completion_total:
             return None
         nothing = not (self.started or self._by_choice or usage.prompt_tokens or usage.completion_tokens)
         return self._total(usage, "usage") if nothing or self._believable(usage) else None
 
-    def _believable(self, usage: Usage) -> bool:
-        """Whether a total fits what came: text costs tokens, and so does a prompt that is not empty."""
+    def _believable(self, usage: Usage, *, whole: bool = True) -> bool:
+        """Whether a count can be true: text costs tokens, and so does a prompt that is not empty; no more than was
+        asked for, and, for the ``whole`` of the answer, no less than any choice has had."""
+        if not (
+            0 <= usage.completion_tokens <= self._most_made and 0 <= usage.prompt_tokens <= self._most_prompt
+        ):
+            return False
+        if whole and usage.completion_tokens < max(self._by_choice.values(), default=0):
+            return False
         made = usage.completion_tokens or not self.bytes or self._request.echo is True
         return bool(made and (usage.prompt_tokens or not any(self._request.prompts)))
 
@@ -202,8 +218,9 @@ class Reader:
             events.append(PromptScored(prompt, _positions(choice.prompt_logprobs or [])))
 
     def _running(self, index: int, usage: Usage) -> Spent:
-        completion = usage.completion_tokens
-        self._completion_total += completion - self._by_choice.get(index, 0)
+        before = self._by_choice.get(index, 0)
+        completion = max(before, usage.completion_tokens)
+        self._completion_total += completion - before
         self._by_choice[index] = completion
         self._behind.discard(index)
         prompt, tokens = index // self._fan_out, usage.prompt_tokens
@@ -214,6 +231,16 @@ class Reader:
 
     def _total(self, usage: Usage, source: str) -> Spent:
         return Spent(self.run, usage.prompt_tokens, usage.completion_tokens, source)
+
+
+def _most(request: CompletionRequest) -> tuple[int, int]:
+    """The most tokens that a prompt and all choices can be told to have had. No token is less than a byte, and no
+    character more than four."""
+    each = request.max_tokens
+    each = LONGEST if isinstance(each, bool) or not isinstance(each, int) else max(0, each)
+    prompt = sum(4 * len(one) + SLACK for one in request.prompts)
+    made = (each + SLACK) * request.choice_count + (prompt if request.echo is True else 0)
+    return min(prompt, MOST_TOKENS), min(made, MOST_TOKENS)
 
 
 def _size(text: str) -> int:

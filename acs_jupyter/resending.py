@@ -12,6 +12,7 @@ somebody who read it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 AT_ONCE = 0.1
@@ -19,9 +20,13 @@ AT_ONCE = 0.1
 
 
 class Sending:
-    """One request on its way; ``saw`` and ``saw_async`` are told the steps (httpx's ``trace`` extension)."""
+    """One request on its way; ``saw`` and ``saw_async`` are told the steps (httpx's ``trace`` extension).
 
-    def __init__(self) -> None:
+    ``begins`` is called when its first byte goes out: before that it has cost nothing, whatever becomes of it.
+    """
+
+    def __init__(self, begins: Callable[[], object] = lambda: None) -> None:
+        self._begins = begins
         self.opened = self._refused = False
         self._sent_at: float | None = None
 
@@ -30,6 +35,8 @@ class Sending:
         self.opened = self.opened or step.startswith("connection.")
         if ".send_request" in step:
             self._sent_at = time.monotonic()
+            if step.endswith("headers.started"):
+                self._begins()
             if step.endswith("failed") and was_reset(told.get("exception")):
                 self._refused = True  # the rest of it went nowhere; httpcore then still looks for an answer
 

@@ -17,10 +17,14 @@ FRAGMENT = 8
 class Secret:
     """Some characters that must not stand in a notebook, a traceback, a log or a message."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_fragments", "_runs", "_value")
 
     def __init__(self, value: str) -> None:
         self._value = value
+        self._fragments = frozenset(value[i : i + FRAGMENT] for i in range(len(value) - FRAGMENT + 1))
+        # A fragment stands in a run of characters that all are the key's own, of which most texts have few.
+        own = "".join(map(re.escape, sorted(set(value))))
+        self._runs = re.compile(f"[{own}]{{{FRAGMENT},}}") if self._fragments else None
 
     def reveal(self) -> str:
         """The characters."""
@@ -38,10 +42,11 @@ class Secret:
 
     def censor(self, text: str) -> str:
         """The text without the characters, nor any :data:`FRAGMENT` of them in a row: somebody may have cut them."""
-        text, key = self.redact(text), self._value
-        parts = {key[i : i + FRAGMENT] for i in range(len(key) - FRAGMENT + 1)}
-        if not parts:
-            return text
+        text = self.redact(text)
+        return text if self._runs is None else self._runs.sub(self._without_fragments, text)
+
+    def _without_fragments(self, run: re.Match[str]) -> str:
+        text, parts = run.group(), self._fragments
         kept: list[str] = []
         place = done = 0
         while place <= len(text) - FRAGMENT:

@@ -6,8 +6,6 @@ import gc
 import io
 import json
 import os
-import signal
-import threading
 import time
 import weakref
 from pathlib import Path
@@ -24,6 +22,8 @@ from acs_jupyter.notebook.options import CellOptions, parse_cell_line
 from acs_jupyter.notebook.root import Notebook
 from acs_jupyter.pump import Pump
 from acs_jupyter.secret import Secret
+from tests.support.desks import until
+from tests.support.interrupts import after, interrupt, interrupted
 from tests.support.player import DONE, HANG, Player, chunk, frames, head, stream, whole
 from tests.support.shells import KEY, MODELS, PARIS, Shell
 
@@ -87,8 +87,7 @@ def test_interrupts_never_fall_into_a_batch() -> None:
         pump = Pump(AsyncClient(server.base, KEY))
         for wait in (0.05, 0.09, 0.13, 0.17, 0.21, 0.25):
             handle = pump.start(pump.client.request("Hi", max_tokens=5, stream=True), Session())
-            threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
-            with pytest.raises(KeyboardInterrupt):
+            with interrupted(after(wait)):
                 handle.wait()
             assert full.startswith(handle.completion.text)
             assert handle.completion.outcome == "stopped"
@@ -115,9 +114,14 @@ def test_a_terminal_of_few_characters_shows_what_it_can(connect: Any) -> None:
 
 def test_an_interrupted_completion_carries_what_came() -> None:
     with Player([stream(*frames(["a", "b"], None), HANG)]) as server, Client(server.base, KEY) as client:
-        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt) as caught:
-            client.complete("Hi")
+        session = Session()
+
+        def once() -> None:
+            until(lambda: any(node.text == "ab" for node in list(session.nodes.values())))
+            interrupt()
+
+        with interrupted(once) as caught:
+            client.complete("Hi", session=session)
     assert caught.value.completion.text == "ab"  # type: ignore[attr-defined]
 
 
@@ -347,7 +351,7 @@ def test_an_answer_that_lacks_choices_is_not_done(pieces: list[Any], fields: dic
 
 
 def test_a_json_answer_that_lacks_choices_is_not_done() -> None:
-    body = {"choices": [piece("a", 0, "stop")], "usage": {"prompt_tokens": 9, "completion_tokens": 99}}
+    body = {"choices": [piece("a", 0, "stop")], "usage": {"prompt_tokens": 9, "completion_tokens": 10}}
     with (
         Player([whole(body)]) as server,
         Client(server.base, KEY) as client,
@@ -355,11 +359,11 @@ def test_a_json_answer_that_lacks_choices_is_not_done() -> None:
     ):
         client.complete("Hi", n=2, max_tokens=5, stream=False)
     assert caught.value.completion.texts == ["a", ""]
-    assert caught.value.completion.usage.completion_tokens == 99
+    assert caught.value.completion.usage.completion_tokens == 10
 
 
 def test_usage_of_a_body_that_cannot_be_read_is_kept() -> None:
-    body = {"choices": [piece("a", 7, "stop")], "usage": {"prompt_tokens": 9, "completion_tokens": 99}}
+    body = {"choices": [piece("a", 7, "stop")], "usage": {"prompt_tokens": 9, "completion_tokens": 10}}
     with (
         Player([whole(body)]) as server,
         Client(server.base, KEY) as client,
@@ -367,13 +371,13 @@ def test_usage_of_a_body_that_cannot_be_read_is_kept() -> None:
     ):
         client.complete("Hi", stream=False)
     spent = caught.value.completion.usage
-    assert (spent.prompt_tokens, spent.completion_tokens) == (9, 99)
+    assert (spent.prompt_tokens, spent.completion_tokens) == (9, 10)
 
 
 def test_a_chunk_of_several_choices_counts_for_all() -> None:
-    usage = {"prompt_tokens": 9, "completion_tokens": 99}
+    usage = {"prompt_tokens": 9, "completion_tokens": 10}
     got = complete(frame(piece("a", 0, "stop"), piece("b", 1, "stop"), usage=usage), DONE, n=2)
-    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (9, 99)
+    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (9, 10)
 
 
 def test_negative_counts_are_none() -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from acs_jupyter import AsyncClient, Client, errors, rollout
-from acs_jupyter.secret import HIDDEN, Secret
+from acs_jupyter.secret import FRAGMENT, HIDDEN, Secret
 from tests.support.player import CLOSE, DONE, Player, Step, frames, stream, whole
 
 KEY = "acs-bm-0123abcd-SECRETSECRETSECRETSECRETSECRETSEC"
@@ -182,3 +184,32 @@ def test_pieces() -> None:
     assert secret.censor("acs-bm- and SECRETS") == "acs-bm- and SECRETS"
     assert Secret("short").censor("a short one") == f"a {HIDDEN} one"
     assert Secret("").censor("anything") == "anything"
+
+
+def _one_by_one(key: str, text: str) -> str:
+    """The rule itself: whatever stands in a row of eight that the key has, too, goes."""
+    text = text.replace(key, HIDDEN) if key else text
+    parts = {key[i : i + FRAGMENT] for i in range(len(key) - FRAGMENT + 1)}
+    out, place = "", 0
+    while place < len(text):
+        end = place
+        while text[end : end + FRAGMENT] in parts and end == place:
+            end += FRAGMENT
+        while end > place and text[end - FRAGMENT + 1 : end + 1] in parts:
+            end += 1
+        out += HIDDEN if end > place else text[place]
+        place = max(end, place + 1)
+    return out
+
+
+@given(st.data())
+def test_whatever_is_left_of_a_key_is_hidden_wherever_it_stands(data: st.DataObject) -> None:
+    key = data.draw(st.one_of(st.just(KEY), st.text("ab-^]\\&", max_size=24), st.text(max_size=24)))
+    cut = st.tuples(st.integers(0, len(key)), st.integers(0, len(key))).map(
+        lambda ends: key[min(ends) : max(ends)]
+    )
+    pieces = data.draw(
+        st.lists(st.one_of(cut, st.text(max_size=9), st.text(key or "x", max_size=20)), max_size=8)
+    )
+    text = "".join(pieces)
+    assert Secret(key).censor(text) == _one_by_one(key, text)

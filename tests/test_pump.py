@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +12,8 @@ from acs_jupyter import AsyncClient, Client, Session, errors
 from acs_jupyter.log.events import Waited
 from acs_jupyter.pump import Handle, Pump
 from acs_jupyter.wire import CompletionRequest
+from tests.support.desks import until
+from tests.support.interrupts import interrupt, interrupted
 from tests.support.player import DONE, END, HANG, Player, Step, chunk, frames, head, stream, whole
 
 KEY = "acs-bm-testtest-x"
@@ -132,8 +132,12 @@ def test_stop_at_once_still_leaves_a_record(pump_for) -> None:  # type: ignore[n
 def test_a_keyboard_interrupt_keeps_what_came_and_is_raised_again(pump_for) -> None:  # type: ignore[no-untyped-def]
     with Player([stream(*frames(["a", "b"], None), HANG)]) as server:
         handle = start(pump_for(server.base), Session())
-        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
+
+        def once() -> None:
+            until(lambda: any(node.text == "ab" for node in list(handle.session.nodes.values())))
+            interrupt()
+
+        with interrupted(once):
             handle.wait()
         assert (handle.completion.text, handle.completion.outcome) == ("ab", "stopped")
         assert handle.completion.usage.completion_tokens == 2

@@ -23,6 +23,7 @@ from ..errors import AcsError, BudgetRefused, InvalidRequest
 from ..log.session import Session
 from ..machine.patience import aside, beside
 from ..plain import has_utf8
+from ..resending import Sending
 from ..wire import CompletionRequest, Job, Prompt
 from .flow import POLL_FAILURES, Ask, Flow, Operation, Outcome, cancellation, lookup, submission
 from .holds import Holds
@@ -264,7 +265,8 @@ class Jobs(_Board):
             if ask is None:
                 return
             try:
-                answer = http.request(ask.method, base + ask.path, **_sent(ask))
+                steps = {"trace": Sending(flow.sending).saw}
+                answer = http.request(ask.method, base + ask.path, extensions=steps, **_sent(ask))
             except NOT_SENT as error:
                 flow.lost(self._connection._reason(error), sent=False)
             except LOST as error:
@@ -361,7 +363,8 @@ class AsyncJobs(_Board):
             if ask is None:
                 return
             try:
-                answer = await http.request(ask.method, base + ask.path, **_sent(ask))
+                steps = {"trace": Sending(flow.sending).saw_async}
+                answer = await http.request(ask.method, base + ask.path, extensions=steps, **_sent(ask))
             except NOT_SENT as error:
                 flow.lost(self._connection._reason(error), sent=False)
             except LOST as error:

@@ -115,6 +115,9 @@ class Flow:
         """An answer came, whole."""
         raise NotImplementedError
 
+    def sending(self) -> None:
+        """The first byte of a question goes out."""
+
     def lost(self, reason: str, *, sent: bool = True) -> None:
         """No whole answer came. Every question here may be asked again. ``sent``: the server may have read it."""
         self._ask_again(ConnectionFailed(f"The server cannot be reached ({reason})."))
@@ -178,21 +181,21 @@ class Operation(Flow):
 
     def ask(self) -> Ask | None:
         """See :meth:`Flow.ask`."""
-        asking = super().ask()
-        self._before, self.may_have_arrived = (
-            self.may_have_arrived,
-            self.may_have_arrived or asking is not None,
-        )
-        return asking
+        self._before = self.may_have_arrived
+        return super().ask()
+
+    def sending(self) -> None:
+        """See :meth:`Flow.sending`."""
+        self.may_have_arrived = True
 
     def lost(self, reason: str, *, sent: bool = True) -> None:
         """See :meth:`Flow.lost`."""
-        if not sent:
-            self.may_have_arrived = self._before
+        self.may_have_arrived = sent or self._before
         super().lost(reason, sent=sent)
 
     def answered(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         """See :meth:`Flow.answered`."""
+        self.may_have_arrived = True
         if status in (200, 202):
             job = self._metadata(content)
             if job is not None:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..errors import AcsError, ApiError, JobCancelled, JobExpired, JobInterrupted, JobNotFound
 from ..machine.interrupts import uninterrupted
+from ..reader import SLACK
 from ..wire import Answer, CompletionRequest, Job, Usage
 from .terms import FAILED, SUCCEEDED, WAITING
 
@@ -104,7 +105,7 @@ class Holds:
         if ledgered is not None:
             ledgered.note(ticket, request_id=request_id, headers=headers, error=None)
         usage = answer.usage
-        if usage is not None and usage.possible and (usage.completion_tokens or not _text_of(answer)):
+        if _believed(usage, ticket) and (usage.completion_tokens or not _text_of(answer)):
             meter.settle(ticket, usage.prompt_tokens, usage.completion_tokens, "usage")
         else:
             meter.settle(ticket, *_at_most(answer, ticket), "estimate")
@@ -128,7 +129,7 @@ class Holds:
         if ledgered is not None:
             request_id = job.request_id if job is not None else None
             ledgered.note(ticket, request_id=request_id or error.request_id, headers={}, error=error)
-        if usage is not None and usage.possible and usage.prompt_tokens + usage.completion_tokens:
+        if _believed(usage, ticket) and usage.prompt_tokens + usage.completion_tokens:
             meter.settle(ticket, usage.prompt_tokens, usage.completion_tokens, "usage")
             self._tickets.pop(job_id, None)
         elif ledgered is None:
@@ -150,8 +151,8 @@ class Holds:
             return
         ledgered.note(ticket, request_id=job.request_id, headers={}, error=error)
         told = _usage(job)
-        if told is not None:
-            ledgered.settle(ticket, *told, "usage")
+        if _believed(told, ticket):
+            ledgered.settle(ticket, told.prompt_tokens, told.completion_tokens, "usage")
         elif (job.status in STOPPED and not _never_started(job)) or (
             job.status in SUCCEEDED and isinstance(error, JobExpired)
         ):
@@ -191,12 +192,21 @@ def _at_most(answer: Answer, ticket: Any) -> tuple[int, int]:
     return getattr(ticket, "prompt_most", 0), most if stopped else min(most, text)
 
 
-def _usage(job: Job) -> tuple[int, int] | None:
+def _believed(usage: Usage | None, ticket: Any) -> TypeGuard[Usage]:
+    """Whether a count can be true: a job takes no more than is held for it, but for a server's own marks."""
+    if usage is None or not usage.possible:
+        return False
+    return not hasattr(ticket, "completion_most") or (
+        usage.prompt_tokens <= 2 * ticket.prompt_most + SLACK
+        and usage.completion_tokens <= 2 * ticket.completion_most + SLACK
+    )
+
+
+def _usage(job: Job) -> Usage | None:
     said = job.fields.get("usage")
     if not isinstance(said, dict):
         return None
     counts = said.get("prompt_tokens"), said.get("completion_tokens")
     if not all(isinstance(count, int) and not isinstance(count, bool) for count in counts):
         return None
-    told = Usage(*counts)  # type: ignore[arg-type]
-    return (told.prompt_tokens, told.completion_tokens) if told.possible else None
+    return Usage(*counts)  # type: ignore[arg-type]

@@ -225,7 +225,8 @@ class Ledger:
     def name_job(self, ticket: Ticket, job: str) -> None:
         """A hold belongs to a job from here on, whatever becomes of this process."""
         self.open.pop(ticket.entry, None)
-        self._late.add(lambda db: name_entry(db, ticket.entry, job))
+        at = self.clock()
+        self._late.add(lambda db: name_entry(db, ticket.entry, job, at))
 
     def withdraw(self, ticket: Ticket) -> None:
         """A submission was refused: its hold is given back, unless another one rests on it or has become a job."""
@@ -234,10 +235,11 @@ class Ledger:
         self._late.add(lambda db: withdraw_entry(db, ticket.entry, end, at))
 
     def job(self, key: int, job: str) -> Ticket | None:
-        """The hold of a job that has not been settled, or by a guess only."""
+        """The hold of a job that the server has not counted yet: it is held, settled by a guess, or was given back."""
         query = (
-            f"SELECT {TICKET} FROM entries WHERE job = ? AND key = ?"
-            f" AND (state = 'held' OR source IN ('{RESOLVED}', '{ESTIMATE}'))"
+            f"SELECT {TICKET} FROM entries WHERE job = ? AND key = ? AND NOT EXISTS (SELECT 1 FROM entries o WHERE"
+            " o.job = entries.job AND o.key = entries.key AND o.state = 'settled'"
+            f" AND o.source NOT IN ('{RESOLVED}', '{ESTIMATE}')) ORDER BY state = 'released' AND source = '', id"
         )
         return next((ticket_of(row) for row in self.store.rows(query, job, key)), None)
 

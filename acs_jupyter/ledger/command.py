@@ -128,6 +128,7 @@ def brief(meter: KeyMeter | None) -> str:
         report.sums(book, ("month", "today")),
         resolve.holds(book),
         report.clamped(book),
+        report.limited(book, key),
     )
 
 
@@ -141,6 +142,7 @@ def text(meter: KeyMeter | None) -> str:
         resolve.holds(book),
         report.clamped(book),
         book.store.where,
+        others=report.limited(book, key),
     )
 
 

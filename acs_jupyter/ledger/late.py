@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..errors import LedgerFailed
 from ..machine.patience import Busy, hurried, is_hurried, on_a_loop
@@ -97,6 +97,12 @@ class Late:
             writer.join()
 
     def _write_beside(self) -> None:
+        if (
+            not threading.main_thread().is_alive()
+        ):  # the process ends: nobody waits for a new thread, or for this loop
+            with suppress(LedgerFailed):
+                self.write()
+            return
         with self._lock:
             if self._writer is None:
                 # No daemon: the process waits for it at its end, as long as a locked file is waited for.

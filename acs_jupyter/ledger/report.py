@@ -19,7 +19,12 @@ GROUPS = ("month", "today", "key", "model", "notebook", "cell")
 WARN_AT = 0.8
 """The share of a limit from which on it is pointed out."""
 
-_JOIN = " FROM entries e JOIN keys k ON k.id = e.key JOIN processes p ON p.id = e.process"
+_JOIN = (
+    " FROM entries e JOIN keys k ON k.id = e.key JOIN processes p ON p.id = e.process"
+    " AND NOT (e.state = 'released' AND e.source = '' AND e.request_id IS NULL AND e.error IS NULL)"
+)
+"""Entries that tell of a request: what was given back without a word of a server was never sent, or is a job found
+again, and is none."""
 _PROMPT = "CASE e.state WHEN 'held' THEN coalesce(e.seen_prompt, 0) ELSE e.prompt_tokens END"
 _COMPLETION = "CASE e.state WHEN 'held' THEN coalesce(e.seen_completion, 0) ELSE e.completion_tokens END"
 _SUMS = (
@@ -164,6 +169,13 @@ def glance(book: Ledger, key: int | None = None) -> Glance:
         session_held=max(0, session.held - mine),
         at=now,
     )
+
+
+def limited(book: Ledger, but: int | None = None) -> list[Glance]:
+    """The months of all keys that have a limit of their own, or are used up by their server's word; ``but`` one."""
+    query = "SELECT id FROM keys WHERE id IS NOT ? AND (most IS NOT NULL OR exhausted IN (?, ?)) ORDER BY id"
+    now = book.clock()
+    return [glance(book, key) for (key,) in book.store.rows(query, but, month_of(now), day_of(now))]
 
 
 def _of_key(book: Ledger, key: int | None, now: float) -> tuple[int | None, bool, str]:

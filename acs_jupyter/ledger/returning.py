@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..machine.processes import Process, is_gone, this_process
-from .rows import End, end_entry, writable
+from .rows import RESOLVED, End, end_entry, writable
 
 if TYPE_CHECKING:
     from .book import Ledger
@@ -34,6 +34,7 @@ def end_known(book: Ledger, ends: Iterable[tuple[int, str, End]]) -> None:
             find = (
                 "SELECT p.machine, p.pid, p.began FROM entries e JOIN processes p ON p.id = e.process"
                 " WHERE e.id = ? AND e.run = ? AND e.kind = 'request'"
+                f" AND (e.state = 'held' OR e.source = '{RESOLVED}')"
             )
             holder = db.execute(find, (entry, run)).fetchone()
             if holder is not None and (Process(*holder) == own or is_gone(Process(*holder)) is not False):

@@ -128,16 +128,17 @@ def writable(end: End) -> End:
 
 def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
     """Count an entry, once. One that nobody counted is corrected by what is told later: one resolved by hand by
-    whatever its own process says, an estimate by the server's count alone."""
-    find = "SELECT state, held, accounts, prompt_tokens + completion_tokens, source FROM entries WHERE id = ?"
+    whatever its own process says, an estimate by the server's count alone. So is one that was given back, a job's by
+    the server's count alone."""
+    find = "SELECT state, held, accounts, prompt_tokens + completion_tokens, source, kind FROM entries WHERE id = ?"
     row = db.execute(find, (entry,)).fetchone()
     if row is None:
         return
-    was, held, accounts, counted, source = row
-    if not (was == "held" or source == RESOLVED or (source == ESTIMATE and end.source == USAGE)):
-        return
-    db.execute(_END, _ended(entry, end, at))
-    add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
+    was, held, accounts, counted, source, kind = row
+    late = {RESOLVED: True, ESTIMATE: end.source == USAGE, "": end.source == USAGE or kind == "request"}
+    if was == "held" or late.get(source, False):
+        db.execute(_END, _ended(entry, end, at))
+        add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
 
 
 def end_entries(db: sqlite3.Connection, ends: Iterable[tuple[Ticket, End, float]]) -> None:
@@ -176,16 +177,36 @@ def withdraw_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> N
         end_entry(db, entry, end, at)
 
 
-def name_entry(db: sqlite3.Connection, entry: int, job: str) -> None:
-    """An entry belongs to a job; one that has another already stays, and the job gets one of its own."""
+def name_entry(db: sqlite3.Connection, entry: int, job: str, at: float) -> None:
+    """An entry belongs to a job; one that has another already stays, and the job gets one of its own.
+
+    The job is counted once, by the first of its entries. What else is held for the same submission is given back: the
+    server has that job, so no other came of it. One that was given back, and has become a job all the same, is held
+    again.
+    """
     name = "UPDATE entries SET job = ? WHERE id = ? AND (job IS NULL OR job = ?)"
-    if db.execute(name, (job, entry, job)).rowcount:
-        return
-    same = "at, month, key, process, cell, accounts, kind, run, model, held, prompt_guess, prompt_most"
-    db.execute(
-        f"INSERT INTO entries ({same}, job, state) SELECT {same}, ?, 'held' FROM entries WHERE id = ?",
-        (job, entry),
+    if not db.execute(name, (job, entry, job)).rowcount:
+        same = "at, month, key, process, cell, accounts, kind, run, model, prompt_guess, prompt_most, held"
+        copied = (
+            f"INSERT INTO entries ({same}, job, state) SELECT {same}, ?, 'released' FROM entries WHERE id = ?"
+        )
+        entry = int(db.execute(copied, (job, entry)).lastrowid or 0)
+    find = (
+        "SELECT o.id, o.job IS NOT NULL, o.state = 'held' FROM entries e JOIN entries o ON o.run = e.run"
+        " AND o.key = e.key AND o.kind = 'job' WHERE e.id = ? AND coalesce(o.job, ?) = ?"
+        f" AND (o.state IN ('held', 'settled') OR o.source = '{RESOLVED}') ORDER BY o.state = 'held', o.id"
     )
+    found = db.execute(find, (entry, job, job)).fetchall()
+    counted = next((one for one, named, _ in found if named), None)
+    if counted is None:
+        _hold_again(db, entry)
+    for one, _, held in found:
+        if held and one != counted:
+            end_entry(db, one, End(), at)
+
+
+def _hold_again(db: sqlite3.Connection, entry: int) -> None:
+    db.execute("UPDATE entries SET state = 'held', ended = NULL WHERE id = ?", (entry,))
     for held, accounts in db.execute("SELECT held, accounts FROM entries WHERE id = ?", (entry,)).fetchall():
         add(db, ids_of(accounts), 0, held)
 
@@ -243,10 +264,10 @@ def accounts_of(db: sqlite3.Connection | Store, accounts: tuple[int, ...]) -> li
 
 def known_job(db: sqlite3.Connection | Store, origin: Origin, now: float) -> Ticket | None:
     """The hold or settlement of the same submission: the server finds its job again, and nothing new is paid."""
-    query = (
+    query = (  # one that has become a job first: what is held beside it is for the case that the job is gone
         f"SELECT {TICKET} FROM entries WHERE kind = 'job' AND run = ? AND key = ?"
         f" AND (state = 'held' OR ((state = 'settled' OR source = '{RESOLVED}') AND ended > ?))"
-        " ORDER BY id DESC LIMIT 1"
+        " ORDER BY job IS NULL, id DESC LIMIT 1"
     )
     values = (origin.run, origin.key, now - JOB_RECORD_SECONDS)
     rows = db.rows(query, *values) if isinstance(db, Store) else db.execute(query, values).fetchall()

@@ -53,9 +53,17 @@ def warning(glance: Glance) -> list[str]:
     return [f"{glance.share:.0%} of {which} is spent or held"] if glance.level == "warn" else []
 
 
-def page(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: int, where: str) -> str:
+def page(
+    glance: Glance,
+    sums: Sequence[Sum],
+    holds: Sequence[Hold],
+    clamped: int,
+    where: str,
+    *,
+    others: Sequence[Glance] = (),
+) -> str:
     """Everything at a glance; ``where`` is the file."""
-    lines = [brief(glance, sums, holds, clamped)]
+    lines = [brief(glance, sums, holds, clamped, others)]
     width = max((len(each.name) for each in sums), default=0)
     for by, title in _TITLES.items():
         rows = [each for each in sums if each.by == by]
@@ -64,9 +72,12 @@ def page(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: in
     return "\n".join([*lines, "", f"(kept in {where})"])
 
 
-def brief(glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: int) -> str:
-    """The month of the key in use, then what all keys of this machine come to, and what is held."""
-    lines = [one_line(glance), _session(glance)]
+def brief(
+    glance: Glance, sums: Sequence[Sum], holds: Sequence[Hold], clamped: int, others: Sequence[Glance] = ()
+) -> str:
+    """The month of the key in use, of ``others`` that have a limit, then what all keys of this machine come to, and
+    what is held."""
+    lines = [one_line(glance), *map(_other, others), _session(glance)]
     today = sum(each.tokens for each in sums if each.by == "today")
     month = sum(each.tokens for each in sums if each.by == "month" and each.name == glance.month)
     lines.append(
@@ -110,13 +121,19 @@ def _limit(glance: Glance) -> str:
         month = "" if glance.limit is None else f" ({glance.left or 0:,} of the month's {glance.limit:,})"
         return f"{glance.free or 0:,} of this session's {glance.session_limit:,} left{month}"
     if glance.limit is None:
-        return "no limit"
+        return "no limit" if glance.key is not None else "limits belong to single keys"
     return f"{glance.left or 0:,} of {glance.limit:,} left"
 
 
 def stood(glance: Glance) -> str:
     """When it stood so, for a copy that moves no more."""
     return f"as it stood at {datetime.fromtimestamp(glance.at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _other(glance: Glance) -> str:
+    left = "no limit" if glance.limit is None else f"{glance.left or 0:,} of {glance.limit:,} left"
+    told = "; the server says that the budget is used up" if glance.told_exhausted else ""
+    return f"Another key: {glance.name} has spent {_count(glance.spent, 'token')} in {glance.month}, {left}{told}."
 
 
 def _session(glance: Glance) -> str:

@@ -2,12 +2,14 @@
 
 Owns the two ways to do so: runs of ordinary tokens through a grammar of token literals, single positions
 by a look at the distribution. Log-probabilities are taken before the prescription, so they are exact.
+What stands before a place decides what is told of it, so of prompts that begin alike the beginning is read once.
 It must not know HTTP.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import TYPE_CHECKING
 
 from .engine import Entry, Position
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 _FIRST_LOOK = 256
 _LOOKS = (2048, 16_384)
+_REMEMBERED = 32
+"""Prompts whose rows are kept for others that begin like them."""
+_ENTRIES = 20_000
+"""Prompts with more entries than this are not kept: of those of the whole vocabulary each row has 50,000."""
 
 
 class Cancelled(Exception):
@@ -35,12 +41,14 @@ class Scorer:
         self._head, self._stream = head, stream
         self._clean = [_is_text(piece) and i not in head.special for i, piece in enumerate(head.pieces)]
         self._plain = head.pieces.index(b"\n") if b"\n" in head.pieces else self._clean.index(True)
+        self._last: deque[tuple[int, list[int], list[Position]]] = deque(maxlen=_REMEMBERED)
 
     def score(self, ids: list[int], top: int, cancelled: threading.Event) -> list[Position | None]:
         """All positions of a prompt; the first has none. ``top`` is the number of ranks wanted."""
+        known = self._known(ids, top)
         seen: list[Sampled] = []
-        while len(seen) < len(ids) - 1:
-            start = end = len(seen) + 1
+        while len(known) + len(seen) < len(ids) - 1:
+            start = end = len(known) + len(seen) + 1
             while end < len(ids) and self._clean[ids[end]]:
                 end += 1
             found = self._run(ids, start, end, max(top, _FIRST_LOOK), cancelled) if end > start else []
@@ -48,13 +56,30 @@ class Scorer:
             self._check(cancelled)
         ranks = self._ranks(ids, seen, cancelled)
         pieces = Pieces(self._head.pieces, self._head.special)
-        pieces.add(ids[0])
+        for token in ids[: len(known) + 1]:
+            pieces.add(token)
         rows = [self._position(sampled, rank, top, pieces) for sampled, rank in zip(seen, ranks, strict=True)]
+        rows = [*known, *rows]
+        if len(rows) * (top + 1) <= _ENTRIES:
+            self._last.append((top, ids, rows))
         return [None, *rows]
+
+    def _known(self, ids: list[int], top: int) -> list[Position]:
+        """Rows of the beginning that a prompt shares with one of the last."""
+        best: list[Position] = []
+        for kept, other, rows in tuple(self._last):
+            if kept != top:
+                continue
+            shared = next((i for i, (a, b) in enumerate(zip(ids, other, strict=False)) if a != b), None)
+            same = min(len(ids), len(other)) if shared is None else shared
+            if same - 1 > len(best):
+                best = rows[: same - 1]
+        return best
 
     def _ranks(self, ids: list[int], seen: list[Sampled], cancelled: threading.Event) -> list[int]:
         # From the end: each look shortens what the engine keeps of the prompt, and nothing is read twice.
         ranks = []
+        before = len(ids) - len(seen)
         for place in range(len(seen) - 1, -1, -1):
             self._check(cancelled)
             sampled = seen[place]
@@ -62,7 +87,7 @@ class Scorer:
             if rank is None:
                 # Of r tokens as likely as this one or likelier, each has at most 1/r: so r <= 1/p.
                 bound = int(math.exp(min(-clamp(sampled.logprob), 20.0))) + 1
-                rank = _rank(self.look(ids[: place + 1], sampled.id, 0, bound)) or len(self._head.pieces)
+                rank = _rank(self.look(ids[: before + place], sampled.id, 0, bound)) or len(self._head.pieces)
             ranks.append(rank)
         return ranks[::-1]
 

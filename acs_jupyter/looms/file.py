@@ -2,12 +2,17 @@
 
 Owns the file's end and who may write to it. It must not know what the events mean. A killed process loses at most the
 line it was writing: what was written is the system's, and a line without its end is cut off at the next opening.
+
+``NAME.lock`` stands beside the file while somebody writes. It goes with the writer: when the loom is closed, when
+nobody has it any more, and at an orderly end of the process. After a kill it stays and holds nothing: whoever opens the
+file next takes it, and takes it away.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +22,9 @@ from ..errors import InvalidRequest
 from ..log.events import AnyEvent, Finished, Revised, RunClosed
 from ..log.session import Session
 from ..rollouts.lock import FileLock
+
+_PATIENCE = 5.0
+"""Seconds that the end waits for a write: in a forked child, somebody who is not there may be in one."""
 
 
 class LoomFile:
@@ -29,11 +37,15 @@ class LoomFile:
         self.path = path
         self.trouble = ""
         self.cut = 0
-        self._session, self._lock = session, lock
+        self._session = session
         self._position = written
         self._writing = threading.Lock()
-        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-        self._end = os.lseek(self._file, 0, os.SEEK_END)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        self._end = os.lseek(file, 0, os.SEEK_END)
+        self._file = [file]  # empty once it has been closed
+        self._let_go = weakref.finalize(
+            self, _let_go, self._file, self._writing, lock
+        )  # at the process's end, too
         self._unsubscribe: Callable[[], None] = session.subscribe(lambda batch: self._write(_is_worth(batch)))
         self._write(durably=True)
 
@@ -91,23 +103,20 @@ class LoomFile:
         """Write what waits and let go of the file; harmless when that has happened."""
         self._unsubscribe()
         self._write(durably=True)
-        with self._writing:
-            file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
-            self._lock.release()
+        self._let_go()
 
     def _write(self, durably: bool) -> None:
         with self._writing:
-            if self._file is None:
+            if not self._file:
                 return
+            [file] = self._file
             entries = self._session.since(self._position)
             data = b"".join([msgspec.json.encode(list(entry)) + b"\n" for entry in entries])
             try:
-                os.lseek(self._file, self._end, os.SEEK_SET)
-                _write_all(self._file, data)
+                os.lseek(file, self._end, os.SEEK_SET)
+                _write_all(file, data)
                 if durably:
-                    os.fsync(self._file)
+                    os.fsync(file)
             except OSError as error:
                 self.trouble = (
                     f"{self.path} cannot be written ({error.strerror}); what waits is kept in memory."
@@ -126,6 +135,15 @@ def read(path: str | os.PathLike[str]) -> Session:
         raise InvalidRequest(str(error)) from None
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _let_go(file: list[int], writing: threading.Lock, lock: FileLock) -> None:
+    held = writing.acquire(timeout=_PATIENCE)
+    while file:
+        os.close(file.pop())
+    if held:
+        writing.release()
+    lock.release()
 
 
 def _locked(path: Path) -> FileLock:

@@ -34,9 +34,9 @@ DEFAULTS: dict[str, Any] = {"logprobs": 5}
 class Loom(Measuring):
     """A tree of texts.
 
-    ``source`` is a prompt, a session, a completion or one of its choices; ``None`` begins with nothing. ``client``
-    is only needed to grow. ``sampling`` (and ``model``) is what a prompt's nodes grow with unless told otherwise;
-    every node grows as the one it came from. Operations return the id of the node to look at, and raise
+    ``source`` is a prompt, a session, a completion or one of its choices; ``None`` begins with nothing. It grows with
+    ``client``, or with one of the environment. ``sampling`` (and ``model``) is what a prompt's nodes grow with unless
+    told otherwise; every node grows as the one it came from. Operations return the id of the node to look at, and raise
     :class:`InvalidRequest` with one line when they cannot be done; then nothing has changed.
     """
 
@@ -186,7 +186,7 @@ class Loom(Measuring):
     def show(self, *, keys: dict[str, str] | None = None, height: int = 620) -> None:
         """Show a window; several can show one loom. ``keys``: command to key, see ``?`` in the window.
 
-        ``height``: of the window, in CSS pixels. Growing needs a ``client``, or the extension's own settings.
+        ``height``: of the window, in CSS pixels. It grows with the ``client``, or the extension's own settings.
         """
         from .desk import shown  # noqa: PLC0415  # widgets load with the first window
 
@@ -212,7 +212,7 @@ class Loom(Measuring):
         return self._driven(continuation(self.session, node, n, self._fields(sampling)))
 
     async def grow_async(self, node: str, n: int | None = None, **sampling: Any) -> list[str]:
-        """The same with an ``AsyncClient``."""
+        """The same, to be awaited."""
         return await self._driven_async(continuation(self.session, node, n, self._fields(sampling)))
 
     def branch(self, node: str, token: int, text: str, n: int | None = None, **sampling: Any) -> list[str]:
@@ -227,29 +227,26 @@ class Loom(Measuring):
         return {**sampling}
 
     def _driven(self, growth: Growth) -> list[str]:
-        client: Any = self._client_of("drive")
-        if growth.unnamed:
-            client.learn()
-        exchange = growth.exchange(client)
-        for _ in client.drive(exchange, growth.sink(self.session)):
-            pass
-        return growth.result(exchange)
+        from .clients import sync_client  # noqa: PLC0415  # httpx loads with the first request
+
+        with sync_client(self.client) as client:
+            if growth.unnamed:
+                client.learn()
+            exchange = growth.exchange(client)
+            for _ in client.drive(exchange, growth.sink(self.session)):
+                pass
+            return growth.result(exchange)
 
     async def _driven_async(self, growth: Growth) -> list[str]:
-        client: Any = self._client_of("drive")
-        if growth.unnamed:
-            await client.learn()
-        exchange = growth.exchange(client)
-        async for _ in client.drive(exchange, growth.sink(self.session)):
-            pass
-        return growth.result(exchange)
+        from .clients import async_client  # noqa: PLC0415  # as above
 
-    def _client_of(self, name: str) -> Any:
-        if self.client is None or not hasattr(self.client, name):
-            raise InvalidRequest(
-                "This loom has no client to grow with: give one, Loom(..., client=Client())."
-            )
-        return self.client
+        async with async_client(self.client) as client:
+            if growth.unnamed:
+                await client.learn()
+            exchange = growth.exchange(client)
+            async for _ in client.drive(exchange, growth.sink(self.session)):
+                pass
+            return growth.result(exchange)
 
     def _home(self) -> str:
         """The run whose sampling a new root grows with: made when a loom first needs it."""

@@ -13,12 +13,14 @@ tokens than those that were weighed; of a long text it costs a server less, sinc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..completion import MINUS_INFINITY, Completion
 from ..errors import AcsError, InvalidRequest, NoPromptLogprobs
+from ..log.events import Scored
 from ..scores.steps import TOO_LONG, Fields, Steps
 from ..token_ids import Unknown, found, probes, scoring_fields
 from .multiverse import Cell, Multiverse
@@ -35,9 +37,9 @@ DIFFERS = (
 class Plan:
     """What a map may take and how far it goes. ``budget``: tokens this call may be billed; ``requests``: how many it
     may send; ``depth``: tokens from the node; ``least``: the area below which nothing is asked behind a cell;
-    ``width``: tokens asked for behind each; ``batch``: cells a request; ``exact``: by ids (``None``: where they can
-    be had); ``like``: fields of the node's own request; ``tokens``: those its text was written in, as far as they are
-    known."""
+    ``width``: tokens asked for behind each; ``batch``: cells a request; ``in_flight``: requests side by side, which are
+    chosen together; ``exact``: by ids (``None``: where they can be had); ``like``: fields of the node's own request;
+    ``tokens``: those its text was written in, as far as they are known."""
 
     budget: int | None = None
     requests: int | None = None
@@ -45,6 +47,7 @@ class Plan:
     least: float = 0.001
     width: int = 5
     batch: int = 8
+    in_flight: int = 4
     exact: bool | None = None
     like: Fields = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
@@ -52,11 +55,11 @@ class Plan:
 
     def check(self) -> None:
         """Raise :class:`InvalidRequest` for what cannot be."""
-        for name, least in (("depth", 1), ("width", 1), ("batch", 1), ("budget", 1), ("requests", 1)):
+        for name in ("depth", "width", "batch", "in_flight", "budget", "requests"):
             value = getattr(self, name)
             optional = value is None and name in ("budget", "requests")
-            if not optional and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise InvalidRequest(f"{name}={value!r}: a whole number of at least {least} is needed.")
+            if not optional and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InvalidRequest(f"{name}={value!r}: a whole number of at least 1 is needed.")
         if self.budget is None and self.requests is None:
             raise InvalidRequest("A map needs a bound: say budget= (tokens) or requests=.")
         good = isinstance(self.least, (int, float)) and not isinstance(self.least, bool)
@@ -74,20 +77,43 @@ def map_steps(here: Multiverse, text: str, plan: Plan, came: Callable[[], None])
         yield from _begun(here, text, plan, meter)
         came()
     while not plan.stop():
-        cells = [c for c in here.open if c.area >= plan.least and c.depth < plan.depth][: plan.batch]
+        cells = [c for c in here.open if c.area >= plan.least and c.depth < plan.depth]
         if not cells:
             here.stopped = "done"
             return
-        while cells and not meter.has(_bound(here, text, cells)):
-            cells.pop()
-        if not cells:
+        groups = _groups(here, text, cells, plan, meter)
+        if not groups:
             here.stopped = meter.why
             return
-        answer = yield from _asked(_fields(here, text, cells, plan), meter, _bound(here, text, cells))
-        if isinstance(answer, AcsError):
-            raise answer
-        _read(here, cells, answer, plan)
-        came()
+        # Their results come one by one, each while the others are under way.
+        answers = yield [_fields(here, text, group, plan) for group, _ in groups]
+        failed: AcsError | None = None
+        for (group, bound), answer in zip(groups, answers, strict=True):
+            meter.ended(bound, answer)
+            if isinstance(answer, AcsError):
+                failed = failed or answer
+                continue
+            _read(here, group, answer, plan)
+            came()
+        if failed is not None:
+            raise failed
+
+
+def _groups(
+    here: Multiverse, text: str, cells: list[Cell], plan: Plan, meter: _Room
+) -> list[tuple[list[Cell], int]]:
+    """What is asked side by side: of each request its cells and the most it can cost, which counts from now on."""
+    groups: list[tuple[list[Cell], int]] = []
+    cells = cells[: plan.batch * plan.in_flight]
+    for place in range(0, len(cells), plan.batch):
+        group = cells[place : place + plan.batch]
+        while group and not meter.has(_bound(here, text, group)):
+            group.pop()
+        if not group:
+            break
+        groups.append((group, _bound(here, text, group)))
+        meter.sent(groups[-1][1])
+    return groups
 
 
 class _Room:
@@ -110,8 +136,9 @@ class _Room:
         self._here.requests += 1
         self._here.spent += bound
 
-    def used(self, bound: int, usage: int) -> None:
-        self._here.spent += usage - bound
+    def ended(self, bound: int, answer: Any) -> None:
+        if isinstance(answer, Completion) and answer.usage.total_tokens:
+            self._here.spent += answer.usage.total_tokens - bound
 
 
 Answers = Generator[list[Fields], Any, Any]
@@ -120,8 +147,7 @@ Answers = Generator[list[Fields], Any, Any]
 def _asked(fields: Fields, meter: _Room, bound: int) -> Answers:
     meter.sent(bound)
     [answer] = yield [fields]
-    if isinstance(answer, Completion):
-        meter.used(bound, answer.usage.total_tokens if answer.usage.total_tokens else bound)
+    meter.ended(bound, answer)
     return answer
 
 
@@ -193,8 +219,10 @@ def _fields(here: Multiverse, text: str, cells: list[Cell], plan: Plan) -> Field
     fields = {**like, "max_tokens": 1, "temperature": 0.0, "stream": False}
     prompts: list[Any]
     if here.by == "ids":
-        # Any id may stand in the place that is asked about: what is told of it does not depend on which.
-        prompts = [[*ids, ids[-1]] for ids in (here.ids(cell.number) for cell in cells)]
+        # Any id may stand in the place that is asked about: what is told of it does not depend on which. The rank of
+        # an unlikely one takes some servers a look at the whole vocabulary, so it is one that is likely in many places.
+        usual = _usual(here)
+        prompts = [[*ids, ids[-1] if usual is None else usual] for ids in (here.ids(c.number) for c in cells)]
         fields |= {"prompt_logprobs": plan.width}
         fields.pop("add_special_tokens", None)
     else:
@@ -213,7 +241,7 @@ def _read(here: Multiverse, cells: list[Cell], answer: Completion, plan: Plan) -
             positions = answer.session.nodes[node.parent or ""].scores
             if not positions or not positions[-1]:
                 raise NoPromptLogprobs("The server returned no alternatives for the next token.")
-            told = [e for place, e in enumerate(positions[-1]) if _counts(place, e[3], plan.width)]
+            told = _likeliest(positions[-1], plan.width)
             here.expand(cell.number, [(e[1], e[2], e[0]) for e in told if e[2] > MINUS_INFINITY])
             continue
         top = node.top[0] if node.top else None
@@ -223,6 +251,14 @@ def _read(here: Multiverse, cells: list[Cell], answer: Completion, plan: Plan) -
         here.expand(cell.number, [(t, p, None) for t, p in listed if p > MINUS_INFINITY and math.isfinite(p)])
 
 
-def _counts(place: int, rank: int | None, width: int) -> bool:
-    """Whether an entry is one of the likeliest: the first is what stood in the place, whatever its rank."""
-    return place > 0 if rank is None else rank <= width
+def _usual(here: Multiverse) -> int | None:
+    """The id that most cells told as one that may follow; ``None`` before the first."""
+    told = Counter(cell.id for cell in here.cells if cell.id is not None and cell.kind != "end")
+    return told.most_common(1)[0][0] if told else None
+
+
+def _likeliest(entries: list[Scored], width: int) -> list[Scored]:
+    """The likeliest of a place's entries: the first is what stood there, one too many unless it is one of them."""
+    if entries[0][3] is None:
+        return entries if len(entries) <= width else entries[1:]
+    return [entry for entry in entries if entry[3] is None or entry[3] <= width]

@@ -23,10 +23,13 @@ from .expanding import Expansion, Grow, How, Scorer, Search, has_room, search_st
 from .growing import Growth, continuation, readable
 from .mapping import Plan, map_steps
 from .multiverse import Multiverse
+from .progress import Bar, shown
 from .trie import Trie, samples_below, trie, trie_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ..connection import Connection
 
 WRITE_AGAIN = 1.5
 """A map is written whole; each time it has grown by so much: all of its writings together are a few times its size."""
@@ -70,39 +73,42 @@ class Measuring(Changing):
 
     # -- the multiverse ---------------------------------------------------------------------------
 
-    def multiverse(self, node: str, **how: Any) -> Multiverse:
+    def multiverse(self, node: str, *, progress: bool | None = None, **how: Any) -> Multiverse:
         """What may follow a node, as areas of probability, the likeliest asked first; see :class:`Multiverse`.
 
         ``budget``: tokens that this call may be billed, ``requests``: how many it may send (one of both is needed; it
         stops before either is exceeded); ``depth`` (8): tokens from the node; ``least`` (0.001): the area below which
-        nothing is asked behind a cell; ``width`` (5): tokens asked for behind each; ``batch`` (8): cells a request, 1
-        for the likeliest first to the letter; ``exact``: by token ids, which are found first (one request), or by text
-        (``False``); where they can be had and the text is short unless told. Calling again goes on. Without a bound
-        (neither ``budget`` nor ``requests``) it gives the map as far as it is kept.
+        nothing is asked behind a cell; ``width`` (5): tokens asked for behind each; ``batch`` (8): cells a request and
+        ``in_flight`` (4): requests side by side, 1 and 1 for the likeliest first to the letter; ``exact``: by token
+        ids, which are found first (one request), or by text (``False``); where they can be had and the text is short
+        unless told. Calling again goes on. Without a bound (neither ``budget`` nor ``requests``) it gives the map as
+        far as it is kept. ``progress``: a bar or none; unless told there is one in a notebook and in a terminal.
 
         It stands apart from the tree; :meth:`follow` makes a node of a cell. Raises :class:`AcsError`; what came is
         kept.
         """
-        here, steps, done = self._map(node, how)
-        if steps is not None:
-            from ..scores.scoring import run_steps  # noqa: PLC0415  # numpy loads with the first score
+        with self._mapped(node, how, progress) as (here, steps, done):
+            if steps is not None:
+                from ..scores.scoring import run_steps  # noqa: PLC0415  # numpy loads with the first score
+                from .clients import sync_client  # noqa: PLC0415  # httpx loads with the first request
 
-            client = self._client_of("complete")
-            client.learn()
-            with self._kept(done, client):
-                run_steps(steps, client)
+                with sync_client(self.client) as client:
+                    client.learn()
+                    with self._kept(done, client):
+                        run_steps(steps, client)
         return here
 
-    async def multiverse_async(self, node: str, **how: Any) -> Multiverse:
-        """The same with an ``AsyncClient``."""
-        here, steps, done = self._map(node, how)
-        if steps is not None:
-            from ..scores.scoring import run_steps_async  # noqa: PLC0415  # as above
+    async def multiverse_async(self, node: str, *, progress: bool | None = None, **how: Any) -> Multiverse:
+        """The same, to be awaited."""
+        with self._mapped(node, how, progress) as (here, steps, done):
+            if steps is not None:
+                from ..scores.scoring import run_steps_async  # noqa: PLC0415  # as above
+                from .clients import async_client  # noqa: PLC0415  # as above
 
-            client = self._client_of("complete")
-            await client.learn()
-            with self._kept(done, client):
-                await run_steps_async(steps, client)
+                async with async_client(self.client) as client:
+                    await client.learn()
+                    with self._kept(done, client):
+                        await run_steps_async(steps, client)
         return here
 
     def follow(self, found: Multiverse, cell: int) -> str:
@@ -129,6 +135,15 @@ class Measuring(Changing):
         with self._lock:
             self.session.apply([opened, came, ev.Revised("follow", opened=(made,))])
         return made
+
+    @contextlib.contextmanager
+    def _mapped(
+        self, node: str, how: dict[str, Any], progress: bool | None
+    ) -> Iterator[tuple[Multiverse, Any, Callable[[bool], None]]]:
+        with shown("map", how, progress) as bar:
+            work = self._map(node, how, bar.mapped)
+            bar.begin(work[0])
+            yield work
 
     def _map(
         self, node: str, how: dict[str, Any], came: Callable[[Multiverse], None] | None = None
@@ -182,7 +197,7 @@ class Measuring(Changing):
 
     # -- growing by a scorer ----------------------------------------------------------------------
 
-    def expand(self, node: str, scorer: Scorer, **how: Any) -> Expansion:
+    def expand(self, node: str, scorer: Scorer, *, progress: bool | None = None, **how: Any) -> Expansion:
         """Grow on from a node, the best first, by a scorer of one's own; see :class:`Candidate` and :class:`Expansion`.
 
         ``scorer``: a function of a candidate; the larger its number, the sooner the node grows, ``None`` never.
@@ -191,34 +206,46 @@ class Measuring(Changing):
         that this call may be billed, ``requests``: how many it may send (one of both is needed); ``name``: under
         which the scores are kept (the function's). All else is sampling, as for :meth:`grow`; ``max_tokens`` (16) is
         the length of a node. A budget counts a request at the most it can cost, a prompt of text at its bytes.
+        ``progress``: a bar or none; unless told there is one in a notebook and in a terminal.
 
         It stops before a bound is exceeded. Nothing that came is lost, and calling it again, also after a restart, goes
         on. Raises :class:`AcsError`, and :class:`InvalidRequest` when the scorer fails.
         """
         search, here, sampling = self._search(node, scorer, how)
-        with self._accounted(self.client):
-            for growth, grown in self._growths(search, here, sampling):
+        from .clients import sync_client  # noqa: PLC0415  # as above
+
+        with (
+            sync_client(self.client) as client,
+            self._accounted(client),
+            shown("expand", how, progress) as bar,
+        ):
+            for growth, grown in self._growths(search, here, sampling, client, bar):
                 if growth.unnamed:
-                    self.client.learn()
-                exchange = growth.exchange(self._client_of("drive"))
+                    client.learn()
+                exchange = growth.exchange(client)
                 with grown(exchange):
-                    for _ in self.client.drive(exchange, growth.sink(self.session)):
+                    for _ in client.drive(exchange, growth.sink(self.session)):
                         pass
                     growth.result(exchange)
         return here
 
-    async def expand_async(self, node: str, scorer: Scorer, **how: Any) -> Expansion:
-        """The same with an ``AsyncClient``."""
+    async def expand_async(
+        self, node: str, scorer: Scorer, *, progress: bool | None = None, **how: Any
+    ) -> Expansion:
+        """The same, to be awaited."""
         search, here, sampling = self._search(node, scorer, how)
-        with self._accounted(self.client):
-            for growth, grown in self._growths(search, here, sampling):
-                if growth.unnamed:
-                    await self.client.learn()
-                exchange = growth.exchange(self._client_of("drive"))
-                with grown(exchange):
-                    async for _ in self.client.drive(exchange, growth.sink(self.session)):
-                        pass
-                    growth.result(exchange)
+        from .clients import async_client  # noqa: PLC0415  # as above
+
+        async with async_client(self.client) as client:
+            with self._accounted(client), shown("expand", how, progress) as bar:
+                for growth, grown in self._growths(search, here, sampling, client, bar):
+                    if growth.unnamed:
+                        await client.learn()
+                    exchange = growth.exchange(client)
+                    with grown(exchange):
+                        async for _ in client.drive(exchange, growth.sink(self.session)):
+                            pass
+                        growth.result(exchange)
         return here
 
     def _search(
@@ -236,22 +263,21 @@ class Measuring(Changing):
         return search, Expansion(self.session, node), sampling
 
     def _growths(
-        self, search: Search, here: Expansion, sampling: dict[str, Any]
+        self, search: Search, here: Expansion, sampling: dict[str, Any], client: Connection, bar: Bar
     ) -> Generator[tuple[Growth, Callable[[Any], Any]], None, None]:
         for wish in search_steps(self.session, search, here):
             growth = self._growth(wish, sampling)
-            request = self._client_of("drive").request(**growth.fields)
+            request = client.request(**growth.fields)
             if not has_room(search, here, request):
-                return
+                break
+            bar.expanded(here)
             yield growth, lambda exchange: _counted(self.session, here, exchange)
+        bar.expanded(here)
 
     def _growth(self, wish: Grow, sampling: dict[str, Any]) -> Growth:
         return continuation(self.session, wish.node, wish.n, sampling)
 
     # -- the client -------------------------------------------------------------------------------
-
-    def _client_of(self, name: str) -> Any:
-        raise NotImplementedError
 
     @property
     def file(self) -> Path | None:

@@ -88,6 +88,7 @@ class Surveys:
             self._stops[node] = stop
         thread = threading.Thread(target=self._run, args=(node, client, work, window), daemon=True)
         thread.name = "acs-map"
+        self._show(window, work[0], busy=True)
         thread.start()
 
     def _run(self, node: str, client: Client, work: Any, window: LoomWindow) -> None:

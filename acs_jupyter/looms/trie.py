@@ -283,11 +283,12 @@ def _grown(node: TrieNode, samples: list[Sample], at: int) -> list[tuple[TrieNod
         tokens = () if token is None else (token,)
         names = tuple(one.node for one in group)
         own = _own(group, at)
-        left = own if plain else sampled.get(token)
+        left = own if plain else sampled.get(_end(group) if token is None else token)
         way = TrieNode(token, tokens, at, len(group), len(chose), names, own, left)
         node.children.append(way)
+    end = _end(ways.get(None, []))
     for text, probability in stated.items():
-        if text not in ways:
+        if text not in ways and text != end:
             way = TrieNode(
                 text, (text,), at, 0, len(chose), (), probability, probability if plain else sampled.get(text)
             )
@@ -295,6 +296,11 @@ def _grown(node: TrieNode, samples: list[Sample], at: int) -> list[tuple[TrieNod
     return [
         (way, ways[way.token], at + 1) for way in reversed(node.children) if way.token is not None
     ]  # an end has nothing behind it
+
+
+def _end(ended: list[Sample]) -> str | None:
+    """The text of the token that ends these samples, where the server tells it."""
+    return next((one.last.text for one in ended if one.last is not None), None)
 
 
 def _at(one: Sample, at: int) -> Unit | None:

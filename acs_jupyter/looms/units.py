@@ -27,14 +27,22 @@ class Unit:
 
 
 def tokens_known(session: Session, node: Node) -> bool:
-    """Whether the node's tokens make up its text."""
-    return "".join(node.tokens) == node.text and (bool(node.tokens) or not session.own_text(node))
+    """Whether the node's tokens make up its text, but for a last one that is its end."""
+    own = node.tokens[: _inside(node)]
+    return "".join(own) == node.text and (bool(own) or not session.own_text(node))
+
+
+def _inside(node: Node) -> int:
+    """How many tokens stand in the text: a model's mark of the end, or a stop text, may be told behind it."""
+    tokens = node.tokens
+    ended = node.finish_reason == "stop" and tokens and "".join(tokens) == node.text + tokens[-1]
+    return len(tokens) - (1 if ended else 0)
 
 
 def token_units(session: Session, node: Node) -> tuple[list[Unit], Unit | None]:
     """A node's own tokens, without a prompt that the server repeated, and the one behind its text, if there is one.
 
-    A last token without a text is the model's own end, where the server tells it.
+    That is the model's own end, where the server tells it: a last token without a text, or one that is not in the text.
     """
     units: list[Unit] = []
     first, chars = 0, session.echoed(node)
@@ -42,7 +50,7 @@ def token_units(session: Session, node: Node) -> tuple[list[Unit], Unit | None]:
         chars -= len(node.tokens[first])
         first += 1
     begun = first
-    for index in range(first, len(node.tokens)):
+    for index in range(first, _inside(node)):
         if node.tokens[index]:
             units.append(_joined(node, begun, index + 1))
             begun = index + 1

@@ -271,7 +271,7 @@ class Driver:
             self._ledger.failed(error.message)
             return
         except asyncio.CancelledError:
-            if not exchange.attempt:  # while the ledger was waited for: nothing was sent
+            if not exchange.sent:  # while the ledger, or a connection, was waited for
                 self._put_off(attempt)
                 return
             self.flow.left(model)

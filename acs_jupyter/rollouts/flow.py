@@ -114,6 +114,8 @@ class Flow:
         self._troubles = 0
         self._troubled_at = -math.inf
         self._slowed_at = -math.inf
+        self._refusals = 0
+        self._refused_at = -math.inf
 
     def wait(self, model: str | None, now: float) -> float:
         """Seconds until a request of this model may start: 0 is now, infinity is not before another one ends."""
@@ -148,29 +150,35 @@ class Flow:
         if end.code == "budget_exceeded" or end.status in _HOPELESS:
             self.stopped = "budget" if end.code == "budget_exceeded" else "refused"
             return STOP
-        if end.code in _FLOW_CODES and not end.begun:
-            return self._pushed_back(end, model, started_at, now)
+        if (end.code in _FLOW_CODES or (end.status == 429 and end.retryable)) and not end.begun:
+            wait = self._pushed_back(end, started_at, now)
+            return Verdict("again", wait) if end.code in _FLOW_CODES else self._decided(end, attempt, wait)
         if end.status is None or end.status >= 500 or end.status < 400:
             return self._broke(end, model, started_at, now, attempt)
         return self._decided(end, attempt, min(LONGEST_WAIT, end.retry_after or 1.0))
 
     def _succeeded(self, model: str | None) -> Verdict:
-        self.failures_in_row = self._troubles = 0
+        self.failures_in_row = self._troubles = self._refusals = 0
         self.key.grow()
         self.models[model].grow()
         if self.limits.starts and self.starts < self.limits.starts:
             self.starts = min(self.limits.starts, self.starts + 0.05)
         return DONE
 
-    def _pushed_back(self, end: End, model: str | None, started_at: float, now: float) -> Verdict:
+    def _pushed_back(self, end: End, started_at: float, now: float) -> float:
+        """Seconds for which nothing starts. Of a 429 that is not the service's own it may be the last word."""
+        if started_at >= self._refused_at:
+            self._refusals += 1
+            self._refused_at = now
         wait = min(LONGEST_WAIT, end.retry_after) if end.retry_after is not None else 5.0
+        wait = max(wait, _at_least(self._refusals))
         self._paused_until = max(self._paused_until, now + wait)
         if end.code == "queue_full":
             self.key.cut(started_at, now)
         elif self.limits.starts and started_at >= self._slowed_at:
             self.starts = max(min(_FEWEST_STARTS, self.limits.starts), self.starts * 0.9)
             self._slowed_at = now
-        return Verdict("again", wait)
+        return wait
 
     def _broke(self, end: End, model: str | None, started_at: float, now: float, attempt: int) -> Verdict:
         self.failures_in_row += 1
@@ -179,9 +187,9 @@ class Flow:
             self._troubled_at = now
         pause = end.retry_after
         if pause is not None:
-            pause = min(LONGEST_WAIT, pause)
+            pause = max(min(LONGEST_WAIT, pause), _at_least(self._troubles))
         else:
-            pause = min(_LONGEST_BACKOFF, 0.25 * 2 ** min(self._troubles, 10))
+            pause = _at_least(self._troubles + 1)
         if end.retryable or (end.ran and end.status is not None and not end.begun):
             self.models[model].cut(started_at, now)
             if self.failures_in_row >= _PROBE_AFTER:
@@ -206,3 +214,9 @@ class Flow:
         if len(self._begun) < allowed:
             return now
         return self._begun[len(self._begun) - allowed] + MINUTE
+
+
+def _at_least(signs: int) -> float:
+    """Seconds to wait after so many signs of trouble in a row, whatever the server says: it may say "at once" each
+    time. The first time it is believed."""
+    return min(_LONGEST_BACKOFF, 0.25 * 2 ** min(signs - 1, 10)) if signs > 1 else 0.0

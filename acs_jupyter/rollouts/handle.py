@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AcsError, InvalidRequest
+from ..machine import ending
 from ..pump import interrupts_held
 from .cache import Cache
 from .driver import Driver, Stats
@@ -225,7 +226,15 @@ class Rollout:
         """Run on a thread of its own; ``alone``: nobody waits, so the bar moves by itself."""
         self._bar = bar
         here = contextvars.copy_context()  # scopes of a budget that the caller is in hold there too
-        threading.Thread(target=here.run, args=(self._serve, alone), name="acs-rollout", daemon=True).start()
+        thread = threading.Thread(target=here.run, args=(self._serve, alone), name="acs-rollout", daemon=True)
+        thread.start()
+        ending.tell(thread, self._leave)
+
+    def _leave(self, at_once: bool) -> None:
+        if (
+            at_once or not self._asked
+        ):  # what is dropped already hears what it has cost; dropped twice, it does not
+            self.stop(drop=True)
 
     def _serve(self, alone: bool) -> None:
         try:

@@ -11,6 +11,7 @@ is killed is told by the journal when the rollout goes on, and a hold whose requ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from ..ledger.terms import month_of
 from ..machine.interrupts import uninterrupted
 from ..machine.patience import Busy, hurried
 from .feed import Feed, Row, run_of
-from .journal import DONE, PENDING, Journal, Noted, Unwritable
+from .journal import DONE, FAILED, PENDING, HoldEnd, Journal, Noted, Unwritable
 from .packed import from_bytes
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Holds:
         self._flying: dict[int, tuple[Row, Ticket]] = {}
         self._ledger = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._old: asyncio.TimerHandle | None = None
 
     async def take(self, exchange: Exchange, row: Row, feed: Feed) -> None:
         """Give an exchange its hold. Raises :class:`BudgetRefused` or :class:`LedgerFailed`; then nothing is held."""
@@ -83,6 +85,8 @@ class Holds:
     async def written(self) -> None:
         """Nothing is held in advance any more, and what has ended is in the ledger; others are waited for, not long."""
         self.give_back()
+        if self._old is not None:
+            self._old.cancel()
         until = time.monotonic() + LAST
         while self._meter.waits and time.monotonic() < until:  # noqa: ASYNC110  # the file's lock rings no bell
             await asyncio.sleep(0.01)
@@ -103,6 +107,19 @@ class Holds:
             (each.number, (each, ticket)) for each, ticket in zip(coming, tickets[1:], strict=False)
         )
         self._note()
+        if self._old is None and self._next:
+            self._old = asyncio.get_running_loop().call_later(LONGEST, self._look)
+
+    def _look(self) -> None:
+        """Give back what has been held in advance for too long: those in flight may take hours."""
+        self._old = None
+        old = [number for number, (_, ticket) in self._next.items() if not self._good(ticket)]
+        for number in old:
+            self._meter.release(self._next.pop(number)[1])
+        if old:
+            self._write()
+        if self._next:
+            self._old = asyncio.get_running_loop().call_later(LONGEST / 10, self._look)
 
     def _note(self) -> None:
         """Before the first of them is sent. Killed before it is written, a process leaves holds that nobody knows to be
@@ -131,26 +148,30 @@ def holds_of(client: AsyncClient, journal: Journal, *, alone: bool) -> Holds | N
     return Holds(client, client.meter, journal) if alone and isinstance(client.meter, KeyMeter) else None
 
 
-def make_good(journal: Journal, meter: KeyMeter) -> None:
+def make_good(journal: Journal, meter: object) -> None:
     """Tell the ledger what the journal knows of holds that an earlier process has left. Before anything is sent.
 
-    One that was in flight stays held: nobody knows what it has cost.
+    What belongs to a ledger that is not there now, or cannot be written, is kept for the call that has it. A hold that
+    was in flight stays: nobody knows what it has cost.
     """
     ledger, noted = journal.noted_holds()
-    try:
-        if noted and ledger == meter.identity:
-            meter.end_known(_known(journal, noted))
-    except LedgerFailed:
-        return  # it is said where a request is held
+    ends = journal.kept_ends()
+    if noted:  # what they stand for is known now, and no longer when the requests have been sent again
+        journal.keep_ends(ends | {ledger: [*ends.get(ledger, []), *_known(journal, noted)]})
+        ends = journal.kept_ends()
+    if ends and isinstance(meter, KeyMeter):
+        with contextlib.suppress(LedgerFailed):  # it is said where a request is held
+            meter.end_known(ends.pop(meter.identity, []))
+            journal.keep_ends(ends)
 
 
-def _known(journal: Journal, noted: Iterable[Noted]) -> Iterable[tuple[int, str, int, int, str, str | None]]:
+def _known(journal: Journal, noted: Iterable[Noted]) -> Iterable[HoldEnd]:
     for each in noted:
         key, state, attempts, data = journal.standing(each.number)
         run = key.hex()[:12]
         if state == PENDING and attempts < each.attempt:  # never sent
             yield each.entry, run, 0, 0, "", None
-        elif state == DONE and attempts == each.attempt and data is not None:
+        elif state in (DONE, FAILED) and attempts == each.attempt and data is not None:
             result = from_bytes(data)
             spent = result.prompt_tokens, result.completion_tokens
             yield each.entry, run, *spent, result.usage_source or "", result.request_id

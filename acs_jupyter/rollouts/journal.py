@@ -23,13 +23,13 @@ from ..machine.transactions import transaction
 from .filling import compare, fill
 from .items import Item
 from .lock import FileLock
+from .opening import MARK, VERSION, cannot_write, check, connect
 from .plan import Plan
 from .sender import Sender, sent_elsewhere
 
 PENDING, SENT, DONE, FAILED = range(4)
 """A request's state: still to be sent, sent and not known to have ended, answered, failed for good."""
 
-_MARK, _VERSION = 0x61637372, 1
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 CREATE TABLE items (item INTEGER PRIMARY KEY, prompt BLOB, digest BLOB, meta TEXT);
@@ -70,6 +70,10 @@ class Noted(NamedTuple):
     entry: int
     number: int
     attempt: int
+
+
+HoldEnd = tuple[int, str, int, int, str, str | None]
+"""How a hold of the ledger has ended: entry, run, prompt and completion tokens, their source, the server's id of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +133,12 @@ class Journal:
             try:
                 _prepare(db, plan, items, path)
                 note = sent_elsewhere(db, path, sender) if sender is not None else ""
-            except BaseException:
+            except BaseException as problem:
                 db.close()
                 if made:
                     _remove(path)
+                if isinstance(problem, sqlite3.OperationalError):
+                    raise cannot_write(path, problem) from None
                 raise
         except BaseException:
             lock.release()
@@ -186,7 +192,6 @@ class Journal:
         What such a request may have cost stays counted as ``lost``.
         """
         with self._writing() as db:
-            db.execute("DELETE FROM about WHERE name='holds'")
             db.execute("UPDATE requests SET state=0, lost=lost+hold, hold=0 WHERE state=1")
             if retry_failed:
                 db.execute("UPDATE requests SET state=0, code=NULL WHERE state=3")
@@ -201,9 +206,22 @@ class Journal:
             db.execute("INSERT OR REPLACE INTO about VALUES ('holds', ?)", (data,))
 
     def noted_holds(self) -> tuple[str, list[Noted]]:
-        """What :meth:`note_holds` wrote down last, since :meth:`recover`."""
+        """What :meth:`note_holds` wrote down last, since :meth:`keep_ends`."""
         row = self._db.execute("SELECT value FROM about WHERE name='holds'").fetchone()
         return _noted(row[0]) if row else ("", [])
+
+    def kept_ends(self) -> dict[str, list[HoldEnd]]:
+        """What :meth:`keep_ends` wrote down last."""
+        row = self._db.execute("SELECT value FROM about WHERE name='ends'").fetchone()
+        return _kept(row[0]) if row else {}
+
+    def keep_ends(self, ends: dict[str, list[HoldEnd]]) -> None:
+        """Write down how holds that a process has left have ended, by ledger, in place of what :meth:`note_holds` and
+        this wrote: until the ledger is there that they belong to. Raises :class:`Unwritable`."""
+        with self._writing() as db:
+            db.execute("DELETE FROM about WHERE name IN ('holds', 'ends')")
+            if ends:
+                db.execute("INSERT INTO about VALUES ('ends', ?)", (msgspec.json.encode(ends),))
 
     def standing(self, number: int) -> tuple[bytes, int, int, bytes | None]:
         """Key, state, attempts and result of a request."""
@@ -245,48 +263,16 @@ class Journal:
             with transaction(self._db):
                 yield self._db
         except sqlite3.OperationalError as problem:
-            raise Unwritable(f"{self.path.name} cannot be written ({problem}).") from None
+            raise Unwritable(f"{self.path.name} cannot be written ({problem}).") from problem
 
 
+_kept = msgspec.json.Decoder(dict[str, list[HoldEnd]]).decode
 _noted = msgspec.json.Decoder(tuple[str, list[Noted]]).decode
 
 
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection; nothing is read yet. Raises :class:`InvalidRequest` when the file cannot be opened."""
-    try:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        db.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.OperationalError as error:
-        raise InvalidRequest(f"{path} cannot be opened: {error}. Name another file.") from None
-    except sqlite3.Error:
-        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
-    return db
-
-
-def check(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file holds a journal; ``False`` when it is empty. Anything else raises :class:`InvalidRequest`."""
-    try:
-        mark, version, tables = (
-            db.execute(f"SELECT * FROM pragma_{name}").fetchone()[0]
-            for name in ("application_id", "user_version", "schema_version")
-        )
-    except sqlite3.Error:
-        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.") from None
-    if mark == _MARK and version == _VERSION:
-        return True
-    if mark == _MARK:
-        raise InvalidRequest(
-            f"{path} is a journal of version {version}; this package reads {_VERSION}. Update the "
-            "package, or name another file."
-        )
-    if tables:
-        raise InvalidRequest(f"{path} is not the journal of a rollout; name another file.")
-    return False
 
 
 def stored_plan(db: sqlite3.Connection) -> Plan:
@@ -330,7 +316,7 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         db.execute("INSERT INTO about VALUES ('variants', ?)", (len(plan.variants),))
         db.execute("INSERT INTO about VALUES ('made_at', ?)", (time.time(),))
         fill(db, plan, items)
-        db.execute(f"PRAGMA application_id={_MARK}")
-        db.execute(f"PRAGMA user_version={_VERSION}")
+        db.execute(f"PRAGMA application_id={MARK}")
+        db.execute(f"PRAGMA user_version={VERSION}")
     with contextlib.suppress(OSError):
         os.chmod(path, 0o600)  # it holds prompts and completions

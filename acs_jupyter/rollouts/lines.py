@@ -95,7 +95,7 @@ class BatchClient(AsyncClient):
         """One attempt."""
         try:
             line, answer = await self._asked(
-                self._request("POST", "/completions", exchange.begin(), exchange.body)
+                exchange, self._request("POST", "/completions", exchange.begin(), exchange.body)
             )
         except LOST as error:
             sink(exchange.unreachable(self._reason(OSError(_reason(error)))))
@@ -135,7 +135,9 @@ class BatchClient(AsyncClient):
             else:
                 line.abort()
 
-    async def _asked(self, request: bytes) -> tuple[Line, tuple[int, dict[str, str]] | Exception]:
+    async def _asked(
+        self, exchange: Exchange, request: bytes
+    ) -> tuple[Line, tuple[int, dict[str, str]] | Exception]:
         """A request on its line, and the head of its answer or why none came. Raises when no line can be had.
 
         One that was certainly read by nobody, on a line that was used before, goes out once more on a new one; that
@@ -144,6 +146,7 @@ class BatchClient(AsyncClient):
         line = await self._line()
         while True:
             try:
+                exchange.sending()
                 await line.send(request)
                 return line, await line.head()
             except LOST as problem:

@@ -34,7 +34,8 @@ class FileLock:
                 os.close(handle)
         forking.tell(self)
         os.lseek(self._file, _HOLDER, os.SEEK_SET)
-        os.write(self._file, f"{os.getpid():<20}".encode())
+        with contextlib.suppress(OSError):  # no room for a name: it is held all the same
+            os.write(self._file, f"{os.getpid():<20}".encode())
 
     def _opened(self) -> int:
         try:
@@ -70,9 +71,13 @@ class FileLock:
     def release(self) -> None:
         """Let go; harmless when that has happened."""
         handle, self._file = self._file, None
-        if handle is not None:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
+        if handle is None:
+            return
+        if sys.platform == "win32":  # what is open cannot be removed there, so nobody's can but ours
+            os.close(handle)
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        if sys.platform != "win32":
             os.close(handle)
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..errors import InvalidRequest
-from .journal import Counts, check, connect, counts, failures, stored_plan
+from .journal import Counts, counts, failures, stored_plan
+from .opening import check, connect_to_read
 from .packed import Packed, RolloutCompletion, from_bytes, restore
 from .parquet import kind_of
 from .plan import Plan
@@ -210,7 +211,7 @@ class Results:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         if not self.path.exists():
             raise InvalidRequest(f"{self.path} does not exist; check the name.")
-        db = connect(self.path)
+        db = connect_to_read(self.path)
         try:
             if not check(db, self.path):
                 raise InvalidRequest(f"{self.path} is empty: run the rollout first.")

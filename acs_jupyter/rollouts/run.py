@@ -22,8 +22,9 @@ from .flow import Limits
 from .handle import Rollout, Work
 from .holds import make_good
 from .items import Item, items_of
-from .journal import Journal
+from .journal import Journal, Unwritable
 from .lines import batch_client
+from .opening import cannot_write
 from .plan import Plan, make_plan
 from .progress import Bar, in_notebook
 from .results import Results
@@ -110,15 +111,16 @@ def prepared(
     sender.meter = _accounted(sender.meter, path.name)
     journal = Journal.open(path, plan, items, resume=resume, sender=Sender(sender.base_url, sender._secret))
     try:
-        if isinstance(sender.meter, KeyMeter):
-            make_good(journal, sender.meter)
+        make_good(journal, sender.meter)
         journal.recover(retry_failed=retry_failed)
         limits = Limits(in_flight, starts, _per_model(per_model, plan), retries, burst)
         kept = Cache(default_path() if cache is True else Path(cache), sender.base_url) if cache else None
         work = Work(journal, plan, sender, limits, batch, budget, kept, named_by_file=stored is not None)
         return Rollout(path, work)
-    except BaseException:
+    except BaseException as problem:
         journal.close(refused=True)
+        if isinstance(problem, Unwritable):
+            raise cannot_write(path, problem.__cause__ or problem) from None
         raise
 
 

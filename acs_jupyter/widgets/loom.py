@@ -24,7 +24,7 @@ from ..log.intents import Read, Resync
 from .base import FRAME, STATIC, Window
 from .feed import Feed
 from .filling import Later, Trickle
-from .outline import Outline
+from .outline import Outline, shared_of
 from .tinted import on_file
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class LoomWindow(Window, carried=True):
         super().close()
 
     def _follow(self, session: Session, runs: Iterable[str] | None) -> Feed:
-        self._outline = Outline(self._nearest)
+        self._outline = Outline(self._nearest, shared=shared_of(session) if runs is None else None)
         self._trickle = Trickle(self._send_some)
         self._unasked = Later(self._send_whole, UNASKED)
         return Feed(

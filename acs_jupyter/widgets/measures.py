@@ -11,7 +11,7 @@ import html
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .reading import visible
+from .reading import HUE, visible
 
 if TYPE_CHECKING:
     from ..looms.diff import Block, Diff
@@ -38,12 +38,15 @@ white-space:nowrap;background:none}
 .acs-measure.acs-measure tr{background:none;border:0}
 .acs-measure.acs-measure :is(td,th).t{text-align:left;white-space:pre-wrap;overflow-wrap:anywhere;
 font-family:var(--jp-code-font-family,ui-monospace,monospace)}
-.acs-measure.acs-measure th{opacity:.75}
+.acs-measure.acs-measure th,.acs-measure em{opacity:.75;font-family:var(--jp-ui-font-family,system-ui,sans-serif)}
+.acs-measure.acs-measure th.t{font-family:inherit}
+.acs-measure.acs-measure td.t :is(span,u){display:inline-block;max-width:100%;vertical-align:baseline}
 .acs-measure.acs-measure td.f{text-align:left;padding-top:6px;opacity:.75;white-space:pre-wrap;overflow-wrap:anywhere}
 .acs-measure.acs-measure tr.z{opacity:.75}
 .acs-measure p{margin:4px 0}
 .acs-measure b{font-weight:600}
 .acs-measure svg{display:block;max-width:100%;font:12px var(--jp-code-font-family,ui-monospace,monospace)}
+.acs-measure text.r{paint-order:stroke;stroke:var(--jp-layout-color0,transparent);stroke-width:3px}
 .acs-measure summary{cursor:pointer}
 </style>""".replace("\n", "")
 
@@ -110,7 +113,8 @@ def _counted(count: int, units: str) -> str:
 
 
 def diff_rows(found: Diff) -> list[dict[str, Any]]:
-    """A row a block: ``op``, and ``a`` and ``b`` as lists of token and logprob; a long common run is shortened."""
+    """A row a block: ``op``, and ``a`` and ``b`` as lists of token and logprob. A long common run is shortened: where
+    tokens are left out stands ``None`` and how many."""
     return [{"op": b.op, "a": _side(b, b.a), "b": _side(b, b.b)} for b in found.blocks]
 
 
@@ -118,7 +122,7 @@ def _side(block: Block, units: tuple[Unit, ...]) -> list[list[Any]]:
     listed: list[list[Any]] = [[unit.text, unit.logprob] for unit in units]
     if block.op in ("common", "same") and len(listed) > MOST_TOKENS:
         half = MOST_TOKENS // 2
-        return [*listed[:half], [f"… {len(listed) - 2 * half} tokens …", None], *listed[-half:]]
+        return [*listed[:half], [None, len(listed) - 2 * half], *listed[-half:]]
     return listed
 
 
@@ -213,7 +217,7 @@ def diff_html(found: Diff) -> str:
     for row in diff_rows(found):
         sides = [f'<td class="t">{_tokens(row[side], row["op"])}</td>' for side in "ab"]
         body.append(f"<tr><td>{_escaped(row['op'])}</td>{''.join(sides)}</tr>")
-    return _page(diff_line(found), _table(["tokens", found.a, found.b], body))
+    return _page(diff_line(found), _table(["tokens", found.a, found.b], body, texts=3))
 
 
 def map_html(found: Multiverse) -> str:
@@ -230,7 +234,7 @@ def map_html(found: Multiverse) -> str:
     return _page(map_line(found), f"{_drawing(cells)}{table if body else ''}")
 
 
-_WIDE, _HIGH, _COLUMN = 900, 420, 110
+_WIDE, _HIGH, _COLUMN, _LINE = 900, 420, 110, 12
 
 
 def _drawing(cells: list[dict[str, Any]]) -> str:
@@ -251,7 +255,7 @@ def _drawing(cells: list[dict[str, Any]]) -> str:
 
 
 _HATCH = (
-    '<defs><pattern id="acs-rest" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<defs><pattern id="acs-rest" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">'
     '<rect width="1.5" height="6" fill="currentColor" fill-opacity=".45"></rect></pattern></defs>'
 )
 
@@ -260,15 +264,19 @@ def _rect(cell: dict[str, Any], left: float, wide: float) -> str:
     high = cell["area"] * _HIGH
     if high < 0.7:  # less than a pixel cannot be seen
         return ""
-    top, strength = cell["top"] * _HIGH, 0.10 + 0.35 * cell["p"]
+    top, strength = (
+        cell["top"] * _HIGH,
+        max(0.08, 0.5 * cell["p"]),
+    )  # as js/src/parts/measure/multiverse.ts has it
     label = f"{shown(cell['text'])} · {percent(cell['area'])} (token {percent(cell['p'])})"
+    place = f'x="{left:.1f}" y="{top:.1f}" height="{max(0.5, high - 0.7):.1f}" fill="{HUE}"'
     rect = (
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{wide - 1:.1f}" height="{max(0.5, high - 0.7):.1f}" '
-        f'fill="rgb(30,136,229)" fill-opacity="{strength:.2f}" stroke="currentColor" stroke-opacity=".35" '
-        f'stroke-width=".5"><title>{_escaped(label, False)}</title></rect>'
+        f'<rect {place} width="{wide - 1:.1f}" fill-opacity="{strength:.2f}" stroke="currentColor" '
+        f'stroke-opacity=".35" stroke-width=".5"><title>{_escaped(label, False)}</title></rect><rect {place} '
+        'width="2"></rect>'
     )
     room = max(1, int(wide / 7.6) - 1)
-    if high < 12:  # a line of text
+    if high < _LINE:
         return rect
     words = shown(str(cell["token"]))
     words = words if len(words) <= room else words[: room - 1] + "…"
@@ -279,15 +287,23 @@ def _rect(cell: dict[str, Any], left: float, wide: float) -> str:
 
 def _rest(cell: dict[str, Any], left: float, wide: float, top: float) -> str:
     label = f"not returned after {shown(cell['text']) or 'the node'}: {percent(cell['rest'])}"
-    return (
-        f'<rect x="{left:.1f}" y="{top * _HIGH:.1f}" width="{wide - 1:.1f}" height="{cell["rest"] * _HIGH:.1f}" '
+    high = cell["rest"] * _HIGH
+    rect = (
+        f'<rect x="{left:.1f}" y="{top * _HIGH:.1f}" width="{wide - 1:.1f}" height="{high:.1f}" '
         f'fill="url(#acs-rest)"><title>{_escaped(label, False)}</title></rect>'
     )
+    if high < _LINE:
+        return rect
+    place = f'x="{left + wide - 5:.1f}" y="{top * _HIGH + high / 2 + 4:.1f}"'
+    return f"{rect}<text {place} class=r text-anchor=end fill=currentColor>{percent(cell['rest'])}</text>"
 
 
 def _tokens(units: Iterable[list[Any]], op: str) -> str:
     parts = []
     for text, logprob in units:
+        if text is None:
+            parts.append(f"<em>… {logprob} more …</em>")
+            continue
         title = "" if logprob is None else f' title="{logprob:.3f} nats"'
         tag = "span" if op in ("common", "same") else "u"
         parts.append(f"<{tag}{title}>{_escaped(text)}</{tag}>")
@@ -306,9 +322,10 @@ def _escaped(text: str | None, plain: bool = True) -> str:
     return html.escape(shown(text) if plain else str(text), quote=True)
 
 
-def _table(heads: list[str], body: list[str]) -> str:
+def _table(heads: list[str], body: list[str], texts: int = 1) -> str:
+    """A table of which the first columns hold ``texts``, all others figures."""
     names = "".join(
-        f"<th{' class=t' if not i else ''}>{_escaped(head, False)}</th>" for i, head in enumerate(heads)
+        f"<th{' class=t' if i < texts else ''}>{_escaped(head, False)}</th>" for i, head in enumerate(heads)
     )
     return f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 

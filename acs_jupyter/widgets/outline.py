@@ -1,7 +1,8 @@
 """A large state as its outline at once and its contents later: ten thousand nodes open before their tokens are packed.
 
 Owns what of a session an outline holds, which contents a page still lacks, and in which order they follow. It must not
-know windows, nor what carries a message. ``js/src/outline.ts`` reads it.
+know windows, nor what carries a message. ``js/src/outline.ts`` reads it. One that was made serves all pages and windows
+that show the session as it is.
 
     outline  := {"gists": {id: gist}, "hollow": [id, ...]}, a line feed, and the packed state (``packing.py``), in which
                 hollow nodes have no text and no tokens, and of nodes and runs what is as usual is left out
@@ -15,15 +16,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ..log import events as ev
+from ..log.session import Session
 from ..log.tree import Node, Run, node_state, run_state
 from .packing import VERSION, Strings, packed_node, packed_tokens
 
 if TYPE_CHECKING:
     from ..log.events import AnyEvent
-    from ..log.session import Session
 
 ROOM = 10_000
 """Tokens whose contents travel with the outline: a tree of as many opens whole."""
@@ -39,11 +42,41 @@ _NODE = node_state(Node("", "", None, None))
 Nearest = Callable[["Session"], Iterable[str]]
 
 
-class Outline:
-    """What one window's pages have been sent. ``nearest`` names the nodes whose contents come first."""
+@dataclass(frozen=True)
+class Made:
+    """An outline of a session after ``events``, in which the nodes of ``whole`` have their contents: what stands before
+    the number of its message, and behind it; and the nodes that have none."""
 
-    def __init__(self, nearest: Nearest = lambda session: (), room: int = ROOM) -> None:
+    events: int
+    whole: frozenset[str]
+    head: str
+    body: str
+    hollow: list[str]
+
+
+class Shared:
+    """The outline that was made last; of all who follow the whole of one session."""
+
+    made: Made | None = None
+
+
+_shared: WeakKeyDictionary[Session, Shared] = WeakKeyDictionary()
+
+
+def shared_of(session: Session) -> Shared:
+    """What the windows on the whole of a session share."""
+    return _shared.setdefault(session, Shared())
+
+
+class Outline:
+    """What one window's pages have been sent. ``nearest`` names the nodes whose contents come first; ``shared``: with
+    whom it shares what it makes."""
+
+    def __init__(
+        self, nearest: Nearest = lambda session: (), room: int = ROOM, shared: Shared | None = None
+    ) -> None:
         self._nearest, self._room = nearest, room
+        self._shared = Shared() if shared is None else shared
         self._lacking: dict[str, None] = {}
 
     @property
@@ -53,15 +86,20 @@ class Outline:
 
     def pack(self, session: Session, seq: int, at: float) -> str:
         """The outline of a session after message ``seq``, the last of which happened at ``at``."""
-        whole = set(self._first(session))
-        self._lacking = {
-            key: None for key, node in session.nodes.items() if key not in whole and _is_over(session, node)
-        }
+        whole = frozenset(self._first(session))
+        made = self._shared.made
+        if made is None or made.events != len(session) or made.whole != whole:
+            made = self._shared.made = self._make(session, whole)
+        self._lacking = dict.fromkeys(made.hollow)
+        return f'{made.head}\n{{"v":{VERSION},"seq":{seq},"at":{_json(at)},{made.body}'
+
+    def _make(self, session: Session, whole: frozenset[str]) -> Made:
+        hollow = dict.fromkeys(
+            key for key, node in session.nodes.items() if key not in whole and _is_over(session, node)
+        )
         strings = Strings()
         nodes = {
-            key: _short(
-                _bare(node) if key in self._lacking else packed_node(node_state(node), strings), _NODE
-            )
+            key: _short(_bare(node) if key in hollow else packed_node(node_state(node), strings), _NODE)
             for key, node in session.nodes.items()
         }
         gists = {key: _gist(session, node) for key, node in session.nodes.items() if _is_over(session, node)}
@@ -72,9 +110,9 @@ class Outline:
         }
         if session.arrangement.revised:
             state["loom"] = session.arrangement.state()
-        head = {"gists": gists, "hollow": list(self._lacking)}
-        packed = {"v": VERSION, "seq": seq, "at": at, "strings": strings.table, "state": state}
-        return f"{_json(head)}\n{_json(packed)}"
+        head = {"gists": gists, "hollow": list(hollow)}
+        body = _json({"strings": strings.table, "state": state})
+        return Made(len(session), whole, _json(head), body[1:], list(hollow))
 
     def contents(self, session: Session, nodes: Iterable[str]) -> str | None:
         """The contents of nodes that are over; ``None`` when of none there is any."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 BOUNDS = (0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Level ``i`` begins where the probability falls below ``BOUNDS[i - 1]``."""
 
+HUE = "#d66a0c"
+"""The hue of what is told of probabilities, in both themes; ``--acs-hue`` of ``live.css`` is the same."""
+
 _LOOKAHEAD_TOKENS = 16
 _LOOKAHEAD_TEXT = 400
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..log.branching import descendants
 from .branch_static import branch_markup, branch_plain, further, own_part
+from .reading import HUE
 from .tinted import on_file, text_of, tinted
 from .words import clamp_words, error_words, finish_words, status_words
 
@@ -27,11 +28,10 @@ FULL = 2_000
 _GRID = 60
 """Bytes around the branches of a view."""
 
-_HUE = "#d66a0c"
 _TINTS = ("0f", "1c", "2b", "3b", "4a", "5c", "70")
 _INKS = {3: "1px dotted", 4: "1px solid", 5: "1px solid", 6: "2px solid", 7: "3px double"}
 _LEVELS = "".join(
-    f".k{i}{{background:{_HUE}{tint}" + (f";border-bottom:{_INKS[i]} {_HUE}}}" if i in _INKS else "}")
+    f".k{i}{{background:{HUE}{tint}" + (f";border-bottom:{_INKS[i]} {HUE}}}" if i in _INKS else "}")
     for i, tint in enumerate(_TINTS, start=1)
 )
 _STYLE = f"""

@@ -4,6 +4,7 @@ import { COMMANDS, keyName, Keys, keyWords } from "../src/parts/loomkeys";
 import { alive, hoisted, isAlive, nearest, outline, pathTo, samplingOf } from "../src/parts/loomoutline";
 import { Memory } from "../src/parts/loommemory";
 import { Wishes } from "../src/parts/loomwishes";
+import { dropOf, growsBelow } from "../src/parts/loomdrag";
 import { placeIn } from "../src/parts/loomask";
 import { unpack } from "../src/packing";
 import { emptyState, fold, shapeOf, type State } from "../src/state";
@@ -154,4 +155,29 @@ it("tokens of a packed state are read when they are looked at", () => {
   expect(node).toEqual({ id: "n", children: [], text: "xy", tokens: ["x", "y"], logprobs: [null, -0], top: [null, null] });
   node!.text += "z";
   expect(node?.text).toBe("xyz");
+});
+
+describe("a row that is dropped", () => {
+  it("goes below a row, or beside it", () => {
+    const state = tree();
+    expect(dropOf(state, "b", "c", "in")).toEqual({ node: "b", parent: "c" });
+    expect(dropOf(state, "b", "d", "before")).toEqual({ node: "b", parent: "a", before: "d" });
+    expect(dropOf(state, "b", "d", "after")).toEqual({ node: "b", parent: "a" });
+    expect(dropOf(state, "f", "b", "before")).toEqual({ node: "f", parent: "a", before: "b" });
+    expect(dropOf(state, "b", "a", "after")).toEqual({ node: "b", parent: null });
+  });
+
+  it("does not go into itself, nor where it stands", () => {
+    const state = tree();
+    expect(dropOf(state, "c", "c", "in")).toBeNull();
+    expect(dropOf(state, "c", "e", "in")).toBeNull();
+    expect(dropOf(state, "c", "f", "after")).toBeNull();
+    expect(dropOf(state, "b", "c", "before")).toBeNull();
+    expect(dropOf(state, "c", "b", "after")).toBeNull();
+  });
+
+  it("stays while something comes below it", () => {
+    const coming = tree({ type: "NodeOpened", node: "g", run: "r", parent: "f", choice: 0 } as Event);
+    expect(["a", "c", "f", "b"].map((id) => growsBelow(coming, id))).toEqual([true, true, true, false]);
+  });
 });

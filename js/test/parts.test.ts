@@ -89,7 +89,7 @@ describe("rank", () => {
 
   it("adds the sampled token when the list lacks it, and copes with none", () => {
     expect(rank("z", -9, { a: -1 }, 5).alternatives.map((one) => one.token)).toEqual(["a", "z"]);
-    expect(rank("z", -1, null, null)).toMatchObject({ alternatives: [{ token: "z", rank: 1 }] });
+    expect(rank("z", -1, null, null)).toMatchObject({ alternatives: [{ token: "z", rank: null }] });
     expect(rank("z", null, null, null)).toEqual({ alternatives: [], other: 1 });
   });
 

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Top } from "../src/events";
 import { Choices } from "../src/parts/choices";
@@ -39,10 +40,25 @@ describe("measures", () => {
     expect(entropyOf(node(["a"], [0.9], [{ a: 0.9 }]), 0)).toBeNull();
   });
 
+  it("know no rank of what was asked for by another run, unless it is above others", () => {
+    const tops = [{ a: 0.5, b: 0.25 }, { a: 0.5, b: 0.25 }, { a: 0.5, b: 0.25 }];
+    const branch = { ...node(["b", "a", "b"], [0.25, 0.5, 0.25], tops), kept: 2 } as unknown as NodeState;
+    expect([0, 1, 2].map((index) => measure("rank", branch, index, 2))).toEqual([null, 1, 2]);
+  });
+
+  it("rank as Python does", () => {
+    type Case = [token: string, logprob: number, top: Record<string, number>, asked: number | null, rank: number | null];
+    const cases = JSON.parse(readFileSync(new URL("../../tests/data/ranks.json", import.meta.url), "utf8")) as Case[];
+    for (const [token, logprob, top, asked, place] of cases) {
+      expect(placeOf(token, logprob, top, asked), JSON.stringify([token, top, asked])).toBe(place);
+      expect(rank(token, logprob, top, asked).alternatives.find(({ sampled }) => sampled)?.rank).toBe(place);
+    }
+  });
+
   it("count a sampled token that is not in the list among what was returned", () => {
     const missing = node(["z"], [0.25], [{ a: 0.25, b: 0.25, c: 0.25 }]);
     expect(entropyOf(missing, 0)).toBeCloseTo(2, 12);
-    expect(measure("rank", missing, 0, 3)).toBe(Infinity);
+    expect(measure("rank", node(["z"], [0.1], [{ a: 0.25, b: 0.25, c: 0.25 }]), 0, 3)).toBe(Infinity);
   });
 
   it("of a piece are those of its worst token", () => {

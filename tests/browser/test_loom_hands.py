@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.labkit import Notebook, shoot
+from tests.browser.labkit import Notebook, painted, shoot
 from tests.browser.test_cell import SCRIPT, setup
 from tests.browser.test_loom import AXE, CELLS, Desk, violations
 from tests.support.servers import Running
@@ -75,6 +75,39 @@ def it_moves_and_reorders(hands: Hands) -> None:
     expect(hands.row(1)).to_have_attribute("data-node", str(first))
 
 
+def a_focused_row_is_the_cursor(hands: Hands) -> None:
+    """Whoever gives a row the focus without a click, a screen reader say, has gone there."""
+    third = hands.row(3).get_attribute("data-node")
+    hands.row(3).evaluate("row => row.focus()")
+    expect(hands.current).to_have_attribute("data-node", str(third))
+    expect(hands.current).to_be_focused()
+    expect(hands.loom.locator(".acs-loom-here")).to_have_attribute("data-node", str(third))
+    hands.keys("ArrowUp")
+    expect(hands.row(2)).to_be_focused()
+    expect(hands.row(2)).to_have_attribute("aria-selected", "true")
+
+
+def rows_are_dragged(hands: Hands) -> None:
+    first, second, third = (str(hands.row(place).get_attribute("data-node")) for place in (1, 2, 3))
+    below = {node[0]: node[1] for node in hands.tree()}
+    hands.row(1).drag_to(hands.row(2), target_position={"x": 80, "y": 12})
+    moved = hands.loom.locator(f"[role=treeitem][data-node='{first}']")
+    expect(moved).to_have_attribute("aria-level", "3")
+    assert {node[0]: node[1] for node in hands.tree()}[first] == second
+    hands.click("Undo")
+    expect(hands.row(1)).to_have_attribute("data-node", first)
+    assert {node[0]: node[1] for node in hands.tree()} == below
+    # Between two rows it stands beside them.
+    hands.row(3).drag_to(hands.row(1), target_position={"x": 80, "y": 2})
+    expect(hands.row(1)).to_have_attribute("data-node", third)
+    hands.click("Undo")
+    expect(hands.row(3)).to_have_attribute("data-node", third)
+    # A node is not put below itself, and where nothing can be dropped nothing is done.
+    hands.row(0).drag_to(hands.row(2), target_position={"x": 80, "y": 12})
+    assert {node[0]: node[1] for node in hands.tree()} == below
+    expect(hands.loom.locator("[data-drop]")).to_have_count(0)
+
+
 def it_marks(hands: Hands) -> None:
     hands.row(1).click()
     hands.click("Rate +")
@@ -111,6 +144,9 @@ def it_folds_hoists_and_searches(hands: Hands) -> None:
     expect(hands.loom.locator(".acs-loom-count")).to_have_text("1 found; Enter goes through them")
     expect(hands.row(1)).to_have_class(re.compile("acs-loom-found"))
     hands.loom.get_by_role("textbox", name="Search").press("Escape")
+    expect(hands.current).to_be_focused()
+    hands.keys("Escape")  # what was found is marked until then
+    expect(hands.loom.locator(".acs-loom-found")).to_have_count(0)
 
 
 def its_graph_is_seen(hands: Hands) -> None:
@@ -183,6 +219,8 @@ def test_by_mouse(notebook: Open, page: Page, scripted_server: Running) -> None:
     hands.settled(1)
     it_grows_and_branches(hands)
     it_moves_and_reorders(hands)
+    a_focused_row_is_the_cursor(hands)
+    rows_are_dragged(hands)
     it_marks(hands)
     it_folds_hoists_and_searches(hands)
     its_graph_is_seen(hands)
@@ -257,6 +295,47 @@ def test_a_large_tree_has_a_minimap(notebook: Open, page: Page) -> None:
     shoot(page, "loom-graph-whole")
 
 
+CARDS = f"{SCRIPT}tokens=300 alternatives=2\nOnce"
+
+
+@pytest.mark.parametrize("height", [300, 620])
+def test_every_card_can_be_seen_whole(
+    notebook: Open, page: Page, scripted_server: Running, height: int
+) -> None:
+    """Cards that have no room below each other scroll; one whose text was there begins at its beginning."""
+    made = (
+        f"from acs_jupyter import Client, Loom\nloom = Loom({CARDS!r}, client=Client(), max_tokens=300)\n"
+        f"grown = loom.grow(loom.roots[0], 7)\nloom.show(height={height})"
+    )
+    nb = notebook(setup(scripted_server), made)
+    nb.run(0)
+    nb.run(1)
+    hands = Hands(nb, page)
+    hands.settled(8)
+    hands.row(0).click()
+    expect(hands.cards).to_have_count(7)
+    box = hands.loom.locator(".acs-loom-main")
+    for theme in ("Dark", "Light"):
+        page.evaluate(THEME, f"JupyterLab {theme}")
+        page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(theme == 'Light').lower()}'")
+        page.wait_for_timeout(500)  # its style sheet comes
+        box.evaluate("e => { e.scrollTop = 0; }")
+        box.scroll_into_view_if_needed()
+        shoot(page, f"loom-cards-{height}-{theme.lower()}")
+    for card in hands.cards.all():
+        card.locator(".acs-finish").scroll_into_view_if_needed()
+        assert painted(card.locator(".acs-finish"))
+        card.locator(".acs-loom-head").scroll_into_view_if_needed()
+        assert painted(card.locator(".acs-loom-head"))
+        assert card.locator(".acs-boxed").evaluate("e => e.scrollTop") == 0
+        assert card.locator(".acs-boxed").evaluate("e => e.scrollHeight - e.clientHeight") > 0
+    inside, last = box.bounding_box(), hands.cards.last.bounding_box()
+    assert inside is not None
+    assert last is not None
+    assert last["height"] <= inside["height"]
+    assert last["x"] + last["width"] <= inside["x"] + inside["width"] + 1
+
+
 SLOW = f"{SCRIPT}tokens=4000 rate=60 alternatives=2\nOnce"
 
 
@@ -275,6 +354,11 @@ def test_one_of_several_is_stopped(notebook: Open, page: Page, scripted_server: 
         expect(text.nth(10)).to_be_attached()
     stop = hands.cards.nth(1).get_by_role("button", name="stop")
     assert "billed" in str(stop.get_attribute("title"))
+    # What still comes is not moved, nor what it hangs below.
+    hands.row(2).drag_to(hands.row(1), target_position={"x": 80, "y": 12})
+    expect(hands.loom.locator(".acs-loom-said")).to_contain_text("still being generated")
+    expect(hands.row(2)).to_have_attribute("aria-level", "2")
+    hands.row(0).click()
     stop.click()
     expect(hands.cards.nth(1).locator(".acs-finish")).to_contain_text("stopped")
     kept = texts[1].count()

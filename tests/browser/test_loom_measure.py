@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.labkit import Notebook, shoot
@@ -21,6 +22,9 @@ STATIC = (
     "loom.diff(*loom.children(loom.roots[0])[:2])",
     "loom.multiverse(loom.roots[0])",
 )
+
+PAINTED = """e => { const { fill, fillOpacity } = getComputedStyle(e);
+  return [...fill.match(/[\\d.]+/g), fillOpacity].map(Number); }"""
 
 
 def in_theme(page: Page, name: str) -> None:
@@ -77,7 +81,8 @@ def two_differ(desk: Desk, found: list[Any]) -> None:
     panel.get_by_role("button", name="Close").click()
 
 
-def what_may_follow(desk: Desk, found: list[Any]) -> None:
+def what_may_follow(desk: Desk, found: list[Any]) -> str:
+    """Measure and look; gives the colour of the first cell."""
     desk.rows.first.click()
     expect(desk.current).to_contain_text("The capital of France is")
     desk.keys("M")
@@ -95,6 +100,7 @@ def what_may_follow(desk: Desk, found: list[Any]) -> None:
     expect(panel.get_by_role("status")).to_contain_text("in tokens not followed yet")
     assert cells.count() > 3
     expect(panel.locator(".acs-m-rest").first).to_be_attached()
+    tint: str = cells.first.evaluate("e => getComputedStyle(e).backgroundColor")
     heights = panel.locator(".acs-m-cell").evaluate_all("all => all.map(e => [e.style.left, e.offsetHeight])")
     assert sum(high for left, high in heights if left == "0px") <= 340
     both_themes(desk.page, "map", found)
@@ -111,6 +117,26 @@ def what_may_follow(desk: Desk, found: list[Any]) -> None:
     expect(desk.loom.locator(".acs-loom-row[aria-selected=true]")).to_have_attribute(
         "aria-label", re.compile("Paris")
     )
+    return tint
+
+
+def test_what_both_have_is_shortened(notebook: Open, page: Page) -> None:
+    """What stands for the tokens that are left out is no text: it has no marks for blanks."""
+    made = (
+        "from acs_jupyter import Loom\nloom = Loom('x')\nalike = ' many words' * 50\n"
+        "a, b = (loom.new_child(loom.roots[0], alike + end) for end in (' here', ' there'))\nloom"
+    )
+    nb = notebook(made, "loom.diff(a, b)")
+    nb.run(0)
+    nb.run(1)
+    desk = Desk(nb, page, 0)
+    desk.settled(3)
+    desk.rows.first.focus()
+    desk.keys("ArrowDown", "D")
+    panel = desk.loom.locator(".acs-loom-measure")
+    expect(panel.locator(".acs-m-left")).to_have_text(["… 40 more …"] * 2)
+    expect(nb.output(1).locator(".acs-measure em")).to_have_text(["… 40 more …"] * 2)
+    shoot(page, "loom-diff-shortened")
 
 
 def test_the_measures(notebook: Open, page: Page, smollm_server: Running) -> None:
@@ -131,7 +157,7 @@ def test_the_measures(notebook: Open, page: Page, smollm_server: Running) -> Non
     found: list[Any] = []
     samples_part(desk, found)
     two_differ(desk, found)
-    what_may_follow(desk, found)
+    tint = what_may_follow(desk, found)
     for index in (6, 7, 8):
         nb.run(index)
     for theme in ("Dark", "Light"):
@@ -141,4 +167,7 @@ def test_the_measures(notebook: Open, page: Page, smollm_server: Running) -> Non
             shown.scroll_into_view_if_needed()
             expect(shown).to_be_visible()
             shoot(page, f"measure-static-{name}-{theme.lower()}")
+        painted = nb.output(8).locator("svg > rect[fill-opacity]").first.evaluate(PAINTED)
+        live = [float(part) for part in re.findall(r"[\d.]+", tint)]
+        assert painted == pytest.approx(live, abs=0.01), "as the live one, in both themes"
     assert found == []

@@ -263,6 +263,8 @@ OOM = {"code": "vllm_oom", "message": "m"}
         ([whole({"error": OOM, "usage": USED})], 5, "usage"),
         ([whole({"error": OOM, "usage": USED}, "502 Bad Gateway"), job("failed")], 5, "usage"),
         ([result(-5, -3)], 7, "estimate"),
+        ([result(3, 10**15)], 7, "estimate"),
+        ([result(10**15, 4)], 7, "estimate"),
         ([whole({"choices": [{"index": 0, "text": "ab", "finish_reason": "length"}], "usage": {}})], 6, "estimate"),
     ],
 )  # fmt: skip
@@ -273,6 +275,16 @@ def test_a_job_that_has_ended_leaves_no_hold(
         api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"retries": 0})
     assert [(tokens, told) for _, _, tokens, told in spent()] == [(total, source)]
     assert resolve.holds(ledger()) == []
+
+
+def test_what_a_failed_job_has_cost_is_counted_when_it_is_told_late(api: Sync) -> None:
+    failed = [refusal("vllm_oom", "502 Bad Gateway"), job("failed")]
+    with Player([NEW, *failed, job("failed", usage=USED)]) as server:
+        with pytest.raises(errors.ApiError):
+            api(server.base, ("submit", "Hi", ASK), ("result", LAST), client={"retries": 0})
+        assert spent() == [("job_1", "released", 0, "")]
+        api(server.base, ("get", "job_1"))
+    assert spent() == [("job_1", "settled", 5, "usage")]
 
 
 def test_a_job_that_is_gone_is_counted_by_another_kernel_too(api: Sync) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -166,6 +167,29 @@ def test_the_magic_tells_limits_exports_and_settles(shell: Shell, connect: Any, 
     assert KEY not in (tmp_path / "out.jsonl").read_text()
     assert "No hold of a process that is gone." in shell.run("%acs budget settle").out
     assert "has not called" in shell.run("%acs budget --reset").out
+
+
+@pytest.mark.parametrize("whose", ["the same", "another", "none"])
+def test_a_shell_tells_the_limit_of_every_key_as_a_notebook_does(
+    shell: Shell,
+    connect: Any,
+    whose: str,
+) -> None:
+    connect(STREAM)
+    shell.run("%acs budget --limit 5k")
+    assert shell.run("%%acs -m m --max-tokens 8\nHello").ok
+    env = {"ACS_API_BASE": os.environ["ACS_API_BASE"], "ACS_API_KEY": os.environ["ACS_API_KEY"]}
+    keys = {"the same": env, "another": env | {"ACS_API_KEY": "acs-bm-another-key-of-this-test"}, "none": {}}
+    ran = subprocess.run(
+        [sys.executable, "-m", "acs_jupyter", "budget"], env=environment(**keys[whose]),
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    told = ran.stdout.splitlines()
+    assert "4,996 of 5,000 left" in (told[0] if whose == "the same" else told[1])
+    assert "4,996 of 5,000 left" in shell.run("%acs budget").out
+    if whose != "the same":
+        assert told[1].startswith("Another key: key 1 has spent 4 tokens in ")
+        assert "no limit" not in told[1]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +21,7 @@ from acs_jupyter.pump import Pump
 from tests.conftest import UNHURRIED
 from tests.support.between import Deaf
 from tests.support.desks import until
+from tests.support.interrupts import interrupt, interrupted
 from tests.support.leavers import LEAVE, Side
 from tests.support.player import DONE, HANG, Player, Step, stream
 from tests.support.servers import Running, environment, serving
@@ -127,6 +126,14 @@ ONE, TWO = (1.0, frame("a", (4, 1))), (2.0, frame("b", (4, 11)))
         ([], {"behind": bill(0, 0) + END}, (0, 0, "usage")),  # the engine had not begun
         ([ONE, TWO], {"behind": bill(0, 0) + END}, (4, 14, "estimate")),  # that cannot be
         ([], {}, (9, 100, "estimate")),
+        ([ONE, TWO], {"behind": END + bill(4, 17)}, (4, 14, "estimate")),  # behind the end nothing counts
+        ([ONE, TWO], {"behind": bill(4, 17) + END + bill(4, 99)}, (4, 17, "usage")),
+        ([ONE, TWO], {"behind": bill(4, 5) + END}, (4, 14, "estimate")),  # less than had been counted
+        ([ONE, TWO], {"behind": bill(4, 10**15) + END}, (4, 14, "estimate")),
+        ([ONE, TWO], {"behind": bill(10**15, 17) + END}, (4, 14, "estimate")),
+        ([ONE, TWO], {"behind": frame("c", (4, 10**15)) + END}, (4, 100, "estimate")),  # text without a count
+        ([ONE, TWO], {"behind": frame("c", (4, 5), finish="stop") + END}, (4, 11, "continuous")),
+        ([ONE, TWO, (2.0, frame("z", (4, 9), 1))], {"n": 2, "behind": bill(4, 12) + END}, (4, 20 + 5, "estimate")),
     ],
 )  # fmt: skip
 def test_what_a_stream_that_was_left_has_cost(
@@ -342,14 +349,13 @@ def test_a_second_interrupt_of_a_cell_closes_at_once_and_settles(silent: Deafene
     session = Session()
     handle = pump.start(pump.client.request("Hi", max_tokens=40, stream=True), session)
 
-    def interrupt() -> None:
+    def twice() -> None:
         until(lambda: any(node.text == "ab" for node in list(session.nodes.values())))
-        os.kill(os.getpid(), signal.SIGINT)
+        interrupt()
         until(lambda: session.runs[handle.run].outcome == "stopped")
-        os.kill(os.getpid(), signal.SIGINT)
+        interrupt()
 
-    threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(twice):
         handle.wait()
     until(lambda: handle.done)
     pump.close()
@@ -363,12 +369,11 @@ def test_an_interrupt_while_the_bill_is_waited_for_closes_at_once_and_settles(si
         assert [next(coming).text, next(coming).text] == ["a", "b"]
         session = tokens.completion
 
-        def interrupt() -> None:
+        def once() -> None:
             until(lambda: session.outcome == "stopped")
-            os.kill(os.getpid(), signal.SIGINT)
+            interrupt()
 
-        threading.Thread(target=interrupt, daemon=True).start()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(once):
             tokens.close()
     assert [(prompt, source) for prompt, _, source in booked()] == [(4, "estimate")]
 

@@ -56,6 +56,24 @@ def test_a_projection_is_what_the_month_comes_to_at_this_pace() -> None:
 # -- holds and limits -----------------------------------------------------------------------------
 
 
+def test_what_was_given_back_is_counted_when_it_has_cost_something_after_all(book: Ledger) -> None:
+    ticket, other, job = hold(book, 100), hold(book, 100), hold(book, 100, kind="job")
+    book.name_job(job, "j")
+    for one in (ticket, other, job):
+        book.end(one)
+    book.end(ticket, 8, 5, "usage")
+    book.end(ticket, 8, 6, "usage")
+    book.end(other, 8, 50, "estimate")
+    assert book.month(1).used == 13 + 58
+    late = book.job(1, "j")
+    assert late is not None
+    book.end(late, 50, 50, "estimate")  # of a job only the server's count
+    assert book.month(1).used == 13 + 58
+    book.end(late, 2, 2, "usage")
+    assert (book.month(1).used, book.month(1).held) == (13 + 58 + 4, 0)
+    assert book.job(1, "j") is None
+
+
 def test_a_hold_becomes_what_was_used(book: Ledger) -> None:
     ticket = hold(book, 100)
     assert (book.month(1).used, book.month(1).held, book.session.held) == (0, 100, 100)
@@ -67,7 +85,7 @@ def test_a_hold_becomes_what_was_used(book: Ledger) -> None:
     book.end(other)
     assert (book.month(1).used, book.month(1).held) == (13, 0)
     states = [(e["state"], e["source"], e["prompt_tokens"]) for e in report.entries(book)]
-    assert states == [("settled", "usage", 8), ("released", "", 0)]
+    assert states == [("settled", "usage", 8)]  # what was given back unsent is no request
 
 
 def test_over_a_limit_one_line_says_what_is_left_asked_and_to_do(book: Ledger) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import signal
 import sqlite3
 import stat
 import subprocess
@@ -182,6 +181,7 @@ def test_an_interrupt_leaves_no_transaction_open(tmp_path: Path) -> None:
     """One that comes while another process holds the file is raised just after the begin has succeeded."""
     code = """
 import os, signal, sqlite3, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from acs_jupyter.ledger import ledger
 book = ledger()
 other = sqlite3.connect(os.environ["ACS_LEDGER"], isolation_level=None, check_same_thread=False)
@@ -201,7 +201,6 @@ other.execute("BEGIN IMMEDIATE")
 print(caught)
 """
     environment = {**os.environ, "ACS_LEDGER": str(tmp_path / "l.sqlite3")}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     ran = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )

@@ -17,6 +17,7 @@ import pytest
 from acs_jupyter import AsyncClient, Client, errors
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.meter import KeyMeter
+from acs_jupyter.ledger.rows import RESOLVED, End, end_entry
 from acs_jupyter.ledger.words import brief, settled
 from acs_jupyter.machine.patience import aside
 from acs_jupyter.secret import Secret
@@ -127,6 +128,63 @@ def test_two_kernels_submit_one_job_and_the_hold_lasts(tmp_path: Path, first: st
                 child.kill()
                 child.communicate()
     assert month() == (4, 0)
+
+
+def _submitted_at_once(base: str, count: int) -> list[str]:
+    async def go() -> list[str]:
+        async with AsyncClient(base, KEY, model="m", retries=0) as client:
+            several = [client.jobs.submit("Hi", max_tokens=100) for _ in range(count)]
+            return [job.id for job in await asyncio.gather(*several)]
+
+    return asyncio.run(go())
+
+
+NEW, FOUND = whole({"id": "j1", "status": "queued"}, "202 Accepted"), whole({"id": "j1", "status": "queued"})
+LOST: list[bytes | float] = [b""]
+
+
+@pytest.mark.parametrize("before", ["held", "paid", "settled by hand", "paid, and its answer lost"])
+def test_a_job_that_several_submit_again_at_once_is_counted_once(before: str) -> None:
+    first = {"held": [NEW], "paid": [NEW, OK], "settled by hand": [LOST]}.get(before, [NEW, OK, LOST])
+    with Player([*first, [0.3, *FOUND]], {"/j1": FOUND}) as server:
+        with Client(server.base, KEY, model="m", retries=0) as client:
+            for place in range(len(first)):
+                if first[place] is OK:
+                    client.jobs.result("j1")
+                elif first[place] is LOST:
+                    with pytest.raises(errors.ConnectionFailed):
+                        client.jobs.submit("Hi", max_tokens=100)
+                else:
+                    client.jobs.submit("Hi", max_tokens=100)
+        if before == "settled by hand":
+            [hold] = resolve.holds(ledger())
+            with ledger().store.writing() as db:
+                end_entry(db, hold.entry, End(3, 100, RESOLVED), ledger().clock())
+        assert _submitted_at_once(server.base, 3) == ["j1"] * 3
+        assert month() == {"held": (0, 103), "settled by hand": (103, 0)}.get(before, (4, 0))
+        with Client(server.base, KEY, model="m", retries=0) as client:
+            server.answers = [OK]
+            client.jobs.result("j1")
+    assert month() == (4, 0)
+    [total] = report.sums(ledger(), ("month",))
+    assert (total.requests, total.tokens) == (1, 4)
+    assert [entry["job"] for entry in report.entries(ledger())] == ["j1"]
+
+
+def test_a_hold_that_was_given_back_and_has_become_a_job_is_held_again() -> None:
+    """Another submission found the job that was there; this one's made a new one, since it was forgotten then."""
+    meter = KeyMeter(Secret(KEY), "http://h/v1")
+    first = meter.reserve_job(_request("Hi", 100), "K")
+    meter.name_job(first, "j1")
+    second, third = (meter.reserve_job(_request("Hi", 100), "K") for _ in range(2))
+    meter.name_job(second.before, "j1")
+    meter.withdraw(second)
+    assert month() == (0, 103)
+    meter.name_job(third, "j2")
+    assert month() == (0, 206)
+    for job in ("j1", "j2"):
+        meter.settle(meter.job(job), 3, 1, "usage")
+    assert month() == (8, 0)
 
 
 def test_a_submission_that_never_left_holds_nothing() -> None:
@@ -331,7 +389,9 @@ with Client(sys.argv[1], sys.argv[2], model="m", retries=0) as client:
         try:
             clock.start()
             client.complete("Hi", max_tokens=4, stream=False)
-            time.sleep(0.03)
+            while clock.is_alive():
+                time.sleep(0.001)
+            time.sleep(0.03)  # it comes here at the latest
         except KeyboardInterrupt:
             caught += 1
         clock.join()

@@ -123,6 +123,8 @@ HALVES: list[dict[str, object]] = [
     {"prompt_tokens": 2, "completion_tokens": 0},
     {"prompt_tokens": 0, "completion_tokens": 5},
     {"prompt_tokens": -2, "completion_tokens": 5},
+    {"prompt_tokens": 2, "completion_tokens": 10**15},
+    {"prompt_tokens": 10**15, "completion_tokens": 5},
 ]
 PIECES = [frame("ab ")] * 20
 

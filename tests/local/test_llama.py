@@ -233,6 +233,28 @@ def test_prompt_scores_of_a_longer_text(smollm: httpx.Client) -> None:
         assert values == sorted(values, reverse=True)
 
 
+def test_prompts_that_begin_alike_are_scored_as_if_alone(smollm: httpx.Client) -> None:
+    """The rows of a beginning that was read before are told again; those behind it are its own."""
+    texts = (
+        "Long ago, in a land of snow",
+        "Long ago, in a land of 🦊 and",
+        "Long ago, in a",
+        "Long ago, in a sea",
+    )
+    after = [post(smollm, text, 1, prompt_logprobs=3)["choices"][0]["prompt_logprobs"] for text in texts]
+    for text, told in zip(texts, after, strict=True):
+        # The number of alternatives is another one: nothing that was read before serves for it.
+        alone = post(smollm, text, 1, prompt_logprobs=4)["choices"][0]["prompt_logprobs"]
+        assert len(alone) == len(told)
+        for one, other in zip(told[1:], alone[1:], strict=True):
+            assert next(iter(one)) == next(iter(other))
+            for token, entry in one.items():
+                assert entry["logprob"] == pytest.approx(other[token]["logprob"], abs=0.02)
+                assert entry["decoded_token"] == other[token]["decoded_token"]
+    assert after[0][1:6] == after[1][1:6]
+    assert after[0][1:5] == after[2][1:5] == after[3][1:5]
+
+
 def test_scores_equal_the_generated_probabilities(smollm: httpx.Client) -> None:
     [choice] = post(smollm, FRANCE, 6, temperature=0, logprobs=1)["choices"]
     scored = post(smollm, FRANCE + choice["text"], 1, prompt_logprobs=0)["choices"][0]["prompt_logprobs"][-6:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -114,8 +115,32 @@ def test_a_refused_growth_keeps_the_tree(scripted_server: Running) -> None:
         with pytest.raises(AcsError):
             loom.grow(loom.roots[0], model="nobody")
         assert len(loom.roots) == 1
-    with pytest.raises(InvalidRequest, match="no client"):
-        (alone := Loom("x")).grow(alone.roots[0])
+
+
+def test_without_a_client_the_environment_s_grows_it(
+    scripted_server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loom = Loom(SIX, max_tokens=2, model="scripted")
+    for name in ("ACS_API_BASE", "ACS_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AcsError, match="Set ACS_API_BASE and ACS_API_KEY"):
+        loom.grow(loom.roots[0])
+    monkeypatch.setenv("ACS_API_BASE", scripted_server.base)
+    monkeypatch.setenv("ACS_API_KEY", scripted_server.key)
+    [grown] = loom.grow(loom.roots[0])
+    [again] = asyncio.run(loom.grow_async(grown))
+    assert loom.node(again).parent == grown
+    loom.expand(again, lambda node: 0.0, requests=1, width=2)
+    assert len(loom.children(again)) == 2
+
+
+def test_a_client_of_either_kind_grows_both_ways(scripted_server: Running) -> None:
+    with client_of(scripted_server) as client:
+        loom = Loom(SIX, client=client, max_tokens=2)
+        [first] = asyncio.run(loom.grow_async(loom.roots[0]))
+    loom.client = AsyncClient(scripted_server.base, scripted_server.key, meter=None)
+    loom.grow(first)
+    assert len(loom.nodes) == 3
 
 
 @pytest.fixture
@@ -238,6 +263,32 @@ def test_kept_as_it_grows_and_opened_again(loom: Loom, tmp_path: Path) -> None:
     assert not path.with_name("a.loom.lock").exists()
 
 
+def test_a_lock_goes_with_whoever_had_it(tmp_path: Path) -> None:
+    path, lock = tmp_path / "a.loom", tmp_path / "a.loom.lock"
+    loom = Loom("text")
+    loom.keep(path)
+    assert lock.exists()
+    del loom  # nobody has it any more
+    gc.collect()
+    assert not lock.exists()
+    code = f"from acs_jupyter import Loom; loom = Loom.open({str(path)!r}); print('open', flush=True)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert not lock.exists()
+    killed = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == b"open\n"
+    with pytest.raises(InvalidRequest, match=f"by process {killed.pid}"):
+        Loom.open(path)
+    killed.kill()
+    killed.communicate()
+    assert lock.exists(), "it stays, and holds nothing"
+    with Loom.open(path) as again:
+        assert again.own_text(again.roots[0]) == "text"
+    assert not lock.exists()
+
+
 def test_a_line_without_its_end_is_cut_off(loom: Loom, tmp_path: Path) -> None:
     path = loom.keep(tmp_path / "a.loom")
     loom.close()
@@ -327,11 +378,11 @@ def test_a_full_disk_is_told_and_made_up_for(loom: Loom, tmp_path: Path, monkeyp
     path = loom.keep(tmp_path / "a.loom")
     file = loom._file
     assert file is not None
-    good, full = file._file, os.open("/dev/full", os.O_RDWR)
-    file._file = full
+    (good,), full = file._file, os.open("/dev/full", os.O_RDWR)
+    file._file[:] = [full]
     loom.new_child("r.0", " x")
     assert "No space left" in loom.trouble
-    file._file = good
+    file._file[:] = [good]
     os.close(full)
     loom.new_child("r.0", " y")
     assert loom.trouble == ""

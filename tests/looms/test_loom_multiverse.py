@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acs_jupyter import AsyncClient, Client, Loom
-from acs_jupyter.errors import AcsError, InvalidRequest
+from acs_jupyter.errors import AcsError, InvalidRequest, RateLimited
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.looms.mapping import Plan, map_steps
 from acs_jupyter.looms.multiverse import Multiverse
@@ -65,21 +66,78 @@ def test_it_asks_behind_the_likeliest_first_and_stops_at_its_bounds() -> None:
             pass
 
     found = Multiverse("n")
-    drive(found, Plan(requests=4, batch=1, exact=False, least=0.0))
+    drive(found, Plan(requests=4, batch=1, in_flight=1, exact=False, least=0.0))
     assert asked == ["P", "P a", "P b", "P a a"]
     assert (found.stopped, found.requests, found.by) == ("requests", 4, "text")
     assert found.unnamed == pytest.approx(0.1 * (1 + 0.5 + 0.3 + 0.25))
-    drive(found, Plan(requests=100, batch=4, least=0.2))
+    drive(found, Plan(requests=100, batch=4, in_flight=1, least=0.2))
     assert found.stopped == "done"
     assert all(cell.area < 0.2 or cell.depth == 8 for cell in found.open)
     assert len(asked) == len(set(asked)), "nothing is asked twice"
     shallow = Multiverse("n")
-    drive(shallow, Plan(budget=10_000, depth=1, exact=False))
+    drive(shallow, Plan(budget=10_000, depth=1, in_flight=1, exact=False))
     assert (shallow.stopped, max(cell.depth for cell in shallow.cells)) == ("done", 1)
     small = Multiverse("n")
-    drive(small, Plan(budget=7, exact=False, batch=8))
+    drive(small, Plan(budget=7, exact=False, batch=8, in_flight=1))
     # A prompt of one byte may cost 3 tokens; each answer here is billed 2, so behind it "P a" (5) just fits.
     assert (small.stopped, small.requests, small.spent) == ("budget", 2, 4)
+
+
+def test_requests_side_by_side_stay_within_their_bounds() -> None:
+    """What is asked together counts at its most until its answer is there, and all of it is read when one fails."""
+    told = {" a": 0.4, " b": 0.3, " c": 0.2}
+    rounds: list[list[int]] = []
+
+    def drive(found: Multiverse, plan: Plan, fails: int = -1) -> None:
+        steps = map_steps(found, "P", plan, lambda: None)
+        try:
+            asked = next(steps)
+            while True:
+                listed = [
+                    one["prompt"] if isinstance(one["prompt"], list) else [one["prompt"]] for one in asked
+                ]
+                rounds.append([len(one) for one in listed])
+                broken = len(rounds) - 1 == fails
+                answers = [_answer(one, told) for one in listed]
+                asked = steps.send([RateLimited("no"), *answers[1:]] if broken else answers)
+        except StopIteration:
+            pass
+
+    found = Multiverse("n")
+    drive(found, Plan(requests=8, batch=2, in_flight=3, exact=False, least=0.0))
+    assert rounds == [[1], [2, 1], [2, 2, 2], [2, 2]]
+    assert (found.stopped, found.requests, found.spent) == ("requests", 8, 2 * sum(map(sum, rounds)))
+    rounds.clear()
+    small = Multiverse("n")
+    drive(small, Plan(budget=14, batch=1, in_flight=4, exact=False, least=0.0))
+    # "P a" may cost 5 and is billed 2: two of them fit into 12, one and another into what is left.
+    assert rounds[:2] == [[1], [1, 1]]
+    assert (small.stopped, small.spent <= 14) == ("budget", True)
+    rounds.clear()
+    broken = Multiverse("n")
+    with pytest.raises(RateLimited):
+        drive(broken, Plan(requests=9, batch=1, in_flight=4, exact=False), fails=1)
+    assert [cell.kind for cell in broken.cells[1:4]] == ["open", "expanded", "expanded"]
+
+
+def test_a_map_says_how_far_it_is(
+    scripted_server: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("acs_jupyter.looms.progress._AFTER", 0.0)
+    monkeypatch.setattr("acs_jupyter.looms.progress._EVERY", 0.0)
+    with Client(scripted_server.base, scripted_server.key, meter=None) as client:
+        loom = Loom(FEW, client=client, max_tokens=2)
+        (root,) = loom.roots
+        found = loom.multiverse(root, requests=3, width=2, progress=True)
+        told = capsys.readouterr().err
+        assert re.search(rf"map.*3/3.*{len(found.cells) - 1} cells, \d+% not followed yet", told)
+        loom.multiverse(root, requests=2, width=2, progress=True)
+        assert "2/2" in capsys.readouterr().err, "what was there before is not counted"
+        loom.expand(root, lambda c: 1.0, requests=3, width=2, depth=2, max_tokens=2, progress=True)
+        assert re.search(r"expand.*3/3.*3 expanded, 6 scored", capsys.readouterr().err)
+        loom.multiverse(root, requests=1, width=2)  # nobody looks at a pipe
+        loom.expand(root, lambda c: 1.0, requests=1, width=3, progress=False)
+        assert capsys.readouterr() == ("", "")
 
 
 def _answer(prompts: list[str], told: dict[str, float]) -> Any:

@@ -65,7 +65,7 @@ def test_a_map_that_fails_says_so(scripted_server: Running) -> None:
         loom = Loom(SIX, client=client, model="nobody")
         hands = Hands(loom)
         hands.ask("Measure", what="map", node=loom.roots[0], tokens=900)
-        until(lambda: bool(hands.words("measured")))
+        until(lambda: any(not told["busy"] for told in hands.words("measured")))
         told = hands.words("measured")[-1]
         assert told["busy"] is False
         assert "nobody" in told["refused"]

@@ -147,6 +147,32 @@ def test_pieces_of_a_character_are_one_unit() -> None:
     assert end.probability == pytest.approx(math.exp(-1))
 
 
+@pytest.mark.parametrize("mark", ["", "<|im_end|>"])
+def test_a_mark_of_the_end_is_no_text(mark: str) -> None:
+    """A server tells the token that ended a sample, and it does not stand in its text."""
+    loom = Loom("P", top_k=2)
+    session, (root,) = loom.session, loom.roots
+    session.apply([ev.RunOpened("r", {"prompt": "P", "n": 3, "top_k": 2, "logprobs": 3})])
+    top = {" b": math.log(0.5), mark: math.log(0.3), " c": math.log(0.1)}
+    for i, tokens in enumerate([(" a", mark), (" a", " b"), (" a", mark)]):
+        text = "".join(token for token in tokens if token != mark)
+        logprobs = (-0.1, top[tokens[1]])
+        session.apply([ev.NodeOpened(f"r.{i}", "r", root, i)])
+        session.apply([ev.TokensArrived(f"r.{i}", text, tokens, logprobs, (None, top))])
+        session.apply([ev.Finished(f"r.{i}", "length" if i == 1 else "stop")])
+    session.apply([ev.RunClosed("r", "done")])
+    found = loom.trie(root)
+    assert found.by == "tokens"
+    [fork] = found.forks
+    ways = {way.token: (way.count, round(way.probability or 0, 6)) for way in fork.children}
+    assert ways == {None: (2, 0.3), " b": (1, 0.5)}
+    assert [way.token for way in fork.untaken] == [" c"]
+    assert {way.token: way.sampled for way in fork.children} == pytest.approx({None: 0.375, " b": 0.625})
+    diff = loom.diff("r.0", "r.1")
+    assert (diff.by, diff.common) == ("tokens", " a")
+    assert mark == "" or mark not in diff._repr_html_()
+
+
 def test_given_completions(scripted_server: Running) -> None:
     with Client(scripted_server.base, scripted_server.key, meter=None) as client:
         one = client.complete("#scripted tokens=6 alternatives=3\nOnce", n=4, logprobs=3, max_tokens=6)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import threading
 import time
 from typing import Any
 
@@ -19,6 +17,7 @@ from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.notebook.display import TextView
 from acs_jupyter.notebook.options import option_names, parse_cell_line
 from acs_jupyter.wire import REQUEST_FIELDS
+from tests.support.interrupts import after, interruptible
 from tests.support.player import DONE, HANG, frames, stream, whole
 from tests.support.servers import Running
 from tests.support.shells import KEY, PARIS, Shell, dispose
@@ -211,8 +210,8 @@ def test_an_error_is_one_line_with_code_advice_and_request_id(shell: Shell, conn
 
 def test_an_interrupt_keeps_the_partial_text_and_is_raised_again(shell: Shell, connect: Any) -> None:
     connect(stream(*frames(["a", "b"], None), HANG))
-    threading.Timer(0.8, os.kill, (os.getpid(), signal.SIGINT)).start()
-    ran = shell.run("%%acs -m m -o r\nHi")
+    with interruptible(after(0.8)):
+        ran = shell.run("%%acs -m m -o r\nHi")
     assert not ran.ok
     assert isinstance(ran.error, KeyboardInterrupt)
     assert ran.out.startswith("ab")

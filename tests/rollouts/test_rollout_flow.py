@@ -166,3 +166,32 @@ def test_an_answer_that_may_have_run_is_never_sent_again() -> None:
         flow = Flow(Limits(), ["a"])
         flow.started("a", 0.0)
         assert flow.ended("a", 0.0, 1.0, end).kind == "failed"
+
+
+@pytest.mark.parametrize("code", ["rate_limited", "queue_full", "server_restarting", "somebody_elses"])
+def test_a_server_that_says_at_once_each_time_is_asked_ever_more_seldom(code: str) -> None:
+    flow = Flow(Limits(starts=0, retries=99, burst=99), ["m"])
+    now, waits = 0.0, []
+    for _ in range(20):
+        flow.started("m", now)
+        verdict = flow.ended("m", now, now + 0.01, End(code, 503 if "restart" in code else 429, True, 0.0))
+        assert verdict.kind == "again"
+        waits.append(round(max(verdict.delay, flow.wait("m", now + 0.01)), 6))
+        now += 0.01 + waits[-1]
+    assert waits[0] == 0  # the first time it is believed
+    assert waits == sorted(waits)
+    assert waits[-1] == 30
+    flow.started("m", now)
+    flow.ended("m", now, now + 1, End())
+    flow.started("m", now + 1)
+    assert flow.ended("m", now + 1, now + 2, End(code, 429, True, 0.0)).delay == 0
+
+
+def test_a_429_that_is_not_the_services_own_pauses_all_and_ends_at_last() -> None:
+    flow = Flow(Limits(starts=0, retries=2), ["m"])
+    kinds = []
+    for attempt in (1, 2, 3):
+        flow.started("m", 0.0)
+        kinds.append(flow.ended("m", 0.0, 1.0, End("too_many_requests", 429, True, 7.0), attempt).kind)
+        assert flow.wait("m", 1.0) == 7.0
+    assert kinds == ["again", "again", "failed"]

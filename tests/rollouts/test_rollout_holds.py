@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import Client, rollout
+from acs_jupyter.errors import LedgerFailed
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.local.ledger import read_log
+from acs_jupyter.rollouts import holds
 from acs_jupyter.rollouts.holds import AHEAD
+from acs_jupyter.rollouts.run import prepared
 from acs_jupyter.secret import Secret
 from tests.conftest import UNHURRIED
 from tests.support.desks import until
-from tests.support.player import DONE, Player, frames, stream
+from tests.support.player import DONE, HANG, Player, frames, stream
 from tests.support.rollouts import NO_LIST
 from tests.support.servers import environment, serving
 
@@ -192,6 +195,43 @@ def test_a_journal_settles_nothing_in_another_ledger(
     assert held_by(ledger()) == first
 
 
+def refused(*_: Any) -> None:
+    raise LedgerFailed("The budget ledger cannot be used: disk I/O error.")
+
+
+@pytest.mark.parametrize("between", ["another ledger", "no ledger", "a ledger that cannot be written"])
+def test_ends_wait_for_the_ledger_they_belong_to(
+    served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    killed(served, "run.acs.db", 100)
+    first, stood = held_by(ledger()), standing("run.acs.db")
+    flying = {entry for run, entry in first.items() if stood[run][0] == 1}
+    flying |= unnoted("run.acs.db", first, stood)
+    assert len(first) > len(flying)
+    used = ledger().store.rows("SELECT sum(used) FROM accounts WHERE kind = 'month'")[0][0]
+    own = str(tmp_path / "ledger" / "ledger.sqlite3")
+    elsewhere = {"another ledger": str(tmp_path / "other.sqlite3"), "no ledger": "off"}
+    if between in elsewhere:
+        monkeypatch.setenv("ACS_LEDGER", elsewhere[between])
+        assert child(served, "run.acs.db", 100).communicate()[0].strip() == "done"
+        monkeypatch.setenv("ACS_LEDGER", own)
+        assert held_by(ledger()) == first
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(KeyMeter, "end_known", refused)
+            with Client(served.base, KEY, model="scripted") as client:
+                prompts = [f"#scripted ttft=0.02 tokens=3\nword {number}" for number in range(100)]
+                work = prepared(prompts, into="run.acs.db", client=client, max_tokens=3)._work
+                assert work is not None
+                work.journal.close()
+    assert child(served, "run.acs.db", 100).communicate()[0].strip() == "done"
+    assert set(held_by(ledger()).values()) == flying
+    late = {run: stood[run][1] for run, entry in first.items() if stood[run][0] == 2}
+    if between in elsewhere:
+        now = ledger().store.rows("SELECT sum(used) FROM accounts WHERE kind = 'month'")[0][0]
+        assert now == used + sum(late.values())
+
+
 def test_many_variants_hold_no_more_in_advance_than_one(served: Running) -> None:
     """Thirty-two seeds are thirty-two variants; sixteen requests are held at once all the same."""
     most = 0
@@ -207,3 +247,46 @@ def test_many_variants_hold_no_more_in_advance_than_one(served: Running) -> None
         run.wait()
     assert run.outcome == "done"
     assert 1 < most <= WIDE + AHEAD
+
+
+def test_what_is_held_in_advance_is_given_back_though_nothing_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request takes long; others may have what the next fifteen would take."""
+    monkeypatch.setattr(holds, "LONGEST", 2.0)
+    quick, slow = stream(*frames(["a"]), DONE), stream(*frames(["a"], None), HANG)
+    with Player([quick, slow], NO_LIST) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        options: dict[str, Any] = {"max_tokens": 40, "in_flight": 1, "starts": 0, "progress": False}
+        run = rollout(["Hi"] * 30, client=client, into=tmp_path / "run.db", bg=True, **options)
+        until(lambda: len(held_by(ledger())) == AHEAD)
+        until(lambda: len(held_by(ledger())) == 1)
+        assert not run.done
+        assert len(server.requests) == 2
+        run.stop(drop=True)
+        run.wait(20)
+    assert held_by(ledger()) == {}
+
+
+@pytest.mark.parametrize("way", resolve.WAYS)
+def test_what_is_settled_by_hand_during_a_run_is_counted_once(
+    served: Running, tmp_path: Path, way: str
+) -> None:
+    """By somebody in another container, who cannot see that it runs, again and again."""
+    prompts = [f"#scripted ttft=0.02 tokens=3\n{number}" for number in range(150)]
+    assert ledger().session.spent == 0  # this process is in the file
+    with ledger().store.writing() as db:
+        db.execute("UPDATE processes SET machine = 'another'")
+    with Client(served.base, KEY, model="scripted") as client:
+        options: dict[str, Any] = {"max_tokens": 3, "in_flight": WIDE, "starts": 0, "progress": False}
+        run = rollout(prompts, client=client, into="run.acs.db", bg=True, **options)
+        settled = 0
+        while not run.done:
+            settled += len(resolve.resolve(ledger(), way, out_of_sight=True))
+            time.sleep(0.01)
+        run.wait()
+    assert settled > 0
+    log = read_log(tmp_path / "served")
+    paid = sum(row.prompt_tokens + row.completion_tokens for row in log)
+    assert len(log) == 150
+    assert sum(e["prompt_tokens"] + e["completion_tokens"] for e in report.entries(ledger())) == paid
+    assert held_by(ledger()) == {}

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
-import signal
 import sqlite3
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +15,7 @@ import pytest
 from acs_jupyter import Client, Rollout, rollout_async
 from acs_jupyter.errors import BudgetRefused
 from tests.support.desks import OWN, Counter, counter, until
+from tests.support.interrupts import after, interrupted
 from tests.support.rollouts import FREE, SLOW, run
 
 if TYPE_CHECKING:
@@ -29,15 +27,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def interrupted_after(*seconds: float) -> Iterator[pytest.ExceptionInfo[KeyboardInterrupt]]:
-    timers = [threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in seconds]
-    for timer in timers:
-        timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt) as caught:
-            yield caught
-    finally:
-        for timer in timers:
-            timer.cancel()
+    with interrupted(after(*seconds)) as caught:
+        yield caught
 
 
 @pytest.fixture

@@ -281,10 +281,10 @@ with Client(sys.argv[1], sys.argv[2], model="m") as client:
         time.sleep(0.01)
     child = os.fork()
     if child == 0:
-        time.sleep(30)
+        os.write(1, f"{os.getpid()}\\n".encode())  # it is on its own by now
+        time.sleep(60)
         os._exit(0)
-    print(child, flush=True)
-    time.sleep(30)
+    time.sleep(60)
 """
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from acs_jupyter import Client, Inspector, Surgery, difference, errors, score
 from acs_jupyter.scores.scoring import READERS
+from tests.support.desks import until
 from tests.support.html_texts import Texts
+from tests.support.interrupts import interrupt, interrupted
 from tests.support.player import Player, whole
 from tests.support.scored import KEY, answer, entry
 from tests.support.servers import Running, serving
@@ -124,9 +123,12 @@ def test_an_interrupt_sends_no_more() -> None:
     models = {"/v1/models": whole({"object": "list", "data": []})}
     slow = whole(body)
     with Player([[0.4, *slow]], models) as server, Client(server.base, KEY) as client:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        threading.Timer(0.6, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
+
+        def once() -> None:
+            until(lambda: len(server.requests) > 1)
+            interrupt()
+
+        with interrupted(once):
             score(["a b"] * 100, client=client, batch=1)
         sent = len(server.requests)
         assert 0 < sent <= 4 * READERS

@@ -13,10 +13,11 @@ from acs_jupyter.log import events as ev
 from acs_jupyter.log import revising
 from acs_jupyter.log.session import Session
 from acs_jupyter.widgets import loom as loom_widget
+from acs_jupyter.widgets import outline as outlines
 from acs_jupyter.widgets.base import STATIC
 from acs_jupyter.widgets.filling import Later, Trickle
 from acs_jupyter.widgets.loom import LoomWindow
-from acs_jupyter.widgets.outline import BATCH, Outline
+from acs_jupyter.widgets.outline import BATCH, Outline, shared_of
 from tests.support.desks import until
 from tests.support.trees import grown
 
@@ -43,6 +44,39 @@ def test_an_outline_holds_the_tree_and_the_contents_of_what_is_nearest() -> None
         "id", "request", "opened_at", "nodes", "outcome", "first_token_at", "closed_at"
     }  # fmt: skip
     assert head["gists"]["n5"] == [session.nodes["n5"].text[:180], -0.7]
+
+
+def test_windows_share_the_outline_of_what_they_both_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = grown(50, 20)
+    made = 0
+    gist = outlines._gist
+
+    def counted(*given: Any) -> Any:
+        nonlocal made
+        made += 1
+        return gist(*given)
+
+    monkeypatch.setattr(outlines, "_gist", counted)
+    first, second = (Outline(room=200, shared=shared_of(session)) for _ in range(2))
+    told = parts(first.pack(session, 7, 2.0))
+    assert made == 51
+    mirror = session.copy()  # each window has a fold of its own
+    head, packed = parts(second.pack(mirror, 3, 2.5))
+    assert made == 51, "nothing is made twice"
+    assert (head, packed["state"], packed["strings"]) == (told[0], told[1]["state"], told[1]["strings"])
+    assert (packed["seq"], packed["at"], list(packed)) == (3, 2.5, list(told[1]))
+    # What one of them was sent since is still lacking at the other.
+    lacking = second.lacking
+    first.some(session)
+    assert first.lacking < second.lacking == lacking
+    # Another place to begin at, or another state, is another outline; so is another session.
+    near = Outline(lambda session: ["n40"], room=200, shared=shared_of(session))
+    assert "n40" not in parts(near.pack(mirror, 1, 1.0))[0]["hollow"]
+    assert made == 102
+    session.apply([ev.Revised("note", changes=(ev.Change("n2", "note", "new"),))])
+    assert "new" in first.pack(session, 8, 3.0)
+    assert made == 153
+    assert shared_of(grown(3, 3)) is not shared_of(session)
 
 
 def test_contents_follow_in_messages_of_one_size_and_each_once() -> None:
@@ -100,7 +134,7 @@ class Page:
 
 @pytest.fixture(autouse=True)
 def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loom_widget, "Outline", lambda nearest: Outline(nearest, room=100))
+    monkeypatch.setattr(loom_widget, "Outline", lambda nearest, **more: Outline(nearest, room=100, **more))
     monkeypatch.setattr(loom_widget, "UNASKED", ())
 
 

@@ -5,7 +5,7 @@ import type { NodeState } from "../state";
 import { buttons, isText, type Acts } from "./acts";
 import { percent } from "./colour";
 import { make } from "./dom";
-import { fewer, placeOf, rank, type Alternative, type Ranking } from "./ranking";
+import { askedAt, fewer, placeOf, rank, type Alternative, type Ranking } from "./ranking";
 import { count } from "./status";
 import { codePoints, needsCodePoints, quoted, type Piece } from "./text";
 import { bits, entropyOf } from "./views";
@@ -25,7 +25,7 @@ export function describe(node: NodeState, piece: Piece, asked: number | null, pa
   if (several) content.append(make("p", "acs-tip-note", `${piece.last - piece.first + 1} tokens make this text`));
   for (let i = piece.first; i <= piece.last; i++) {
     // What stands within a character cannot be replaced as text.
-    content.append(section(node, i, i === piece.last ? piece.text : "", asked, several ? 4 : LONGEST, i === piece.first ? acts : null));
+    content.append(section(node, i, i === piece.last ? piece.text : "", askedAt(node, i, asked), several ? 4 : LONGEST, i === piece.first ? acts : null));
   }
   content.append(make("p", "acs-tip-note acs-tip-foot", whereabouts(node, piece)));
   if (acts !== null) content.append(buttons(piece.first, acts));

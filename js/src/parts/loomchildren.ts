@@ -130,6 +130,7 @@ export class ChildrenView {
       return () => {};
     }
     const before = card.text.tokens.length;
+    const whole = before === 0 && !busy; // what had come before anybody looked is read from its beginning
     card.text.update(node, !busy, echoed(state, node), this.brushOf(node));
     const more = card.text.tokens.length > before;
     card.settled = !busy;
@@ -138,7 +139,7 @@ export class ChildrenView {
     if (run !== undefined && run.error !== null && node.choice !== null) words.push(errorWords(run));
     if (busy && run !== undefined && run.note !== null) words.push(run.note);
     say(card.foot, words.filter((word) => word !== "").join(" · "));
-    return () => more && card.follower.came(busy);
+    return () => more && !whole && card.follower.came(busy);
   }
 
   #open(node: NodeState): Card {

@@ -11,12 +11,14 @@ export interface Keyed {
   splitAt(token: HTMLElement): void;
   /** Back to the tree. */
   back(): void;
+  /** Escape in the tree itself. */
+  leave(): void;
 }
 
 /** What has keys of its own. */
 const OWN = "input, textarea, select, form, [role=dialog]";
 
-export function listenToKeys(root: HTMLElement, keys: Keys, tip: Tooltip, { act, splitAt, back }: Keyed, signal: AbortSignal): void {
+export function listenToKeys(root: HTMLElement, keys: Keys, tip: Tooltip, { act, splitAt, back, leave }: Keyed, signal: AbortSignal): void {
   const pressed = (event: KeyboardEvent): boolean => {
     const { target } = event;
     const key = keyName(event);
@@ -26,7 +28,7 @@ export function listenToKeys(root: HTMLElement, keys: Keys, tip: Tooltip, { act,
     if (token === null) {
       if (target.closest("button") !== null && (key === "Enter" || key === " ")) return false;
       if (target.closest("[role=toolbar]") !== null && /^Arrow(Left|Right)$/.test(key)) return false;
-      if (key === "Escape") back();
+      if (key === "Escape") target.closest("[role=tree]") === null ? back() : leave();
       else if (command !== undefined) act(command);
       else return false;
       return true;

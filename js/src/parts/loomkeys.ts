@@ -56,7 +56,7 @@ export const COMMANDS: readonly Command[] = [
   of("rate down", "rate one less", "-"),
   of("mark unread", "read or unread", "!"),
   of("light", "light up, or not", " "),
-  of("search", "search", "/"),
+  of("search", "search; Escape in the tree ends it", "/"),
   of("next found", "next found or lit node", "}"),
   of("previous found", "found or lit node before", "{"),
   of("trie", "where the samples below part", "T"),

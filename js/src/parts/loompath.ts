@@ -26,6 +26,7 @@ export class PathView {
   #tokens: HTMLElement[] = [];
   #state: State | null = null;
   readonly #seen: IntersectionObserver;
+  #atEnd = true;
 
   constructor(
     readonly brushOf: (node: NodeState) => Brush,
@@ -39,7 +40,14 @@ export class PathView {
         if (segment !== undefined) this.#fill(segment);
       }
     }, { root: this.element, rootMargin: "200px" });
-    signal.addEventListener("abort", () => this.#seen.disconnect());
+    // Who reads the end goes on seeing it, whatever opens beside it.
+    this.element.addEventListener("scroll", () => (this.#atEnd = this.#below < 4), { signal, passive: true });
+    const sized = new ResizeObserver(() => this.#atEnd && this.#toEnd());
+    sized.observe(this.element);
+    signal.addEventListener("abort", () => {
+      this.#seen.disconnect();
+      sized.disconnect();
+    });
   }
 
   /** Show the path of these nodes; what it shares with the one before stays. */
@@ -65,7 +73,7 @@ export class PathView {
     }
     if (!moved) return;
     this.#settle();
-    this.element.scrollTop = this.element.scrollHeight;
+    this.#toEnd();
   }
 
   /** Contents of some nodes came. */
@@ -121,6 +129,17 @@ export class PathView {
       const brush = this.brushOf(node);
       text.tokens.forEach((_, place) => text.paint(place, node, brush));
     }
+  }
+
+  /** How much there is below what is in view. */
+  get #below(): number {
+    const { scrollHeight, scrollTop, clientHeight } = this.element;
+    return scrollHeight - scrollTop - clientHeight;
+  }
+
+  #toEnd(): void {
+    this.#atEnd = true;
+    this.element.scrollTop = this.element.scrollHeight;
   }
 
   #open(id: string): Segment {

@@ -33,6 +33,7 @@ export class RowView {
   constructor(readonly id: string) {
     this.element.setAttribute("role", "treeitem");
     this.element.dataset["node"] = id;
+    this.element.draggable = true;
     this.#twist.ariaHidden = this.#dot.ariaHidden = this.#marks.ariaHidden = "true";
     this.element.append(this.#twist, this.#dot, this.#text, this.#marks);
   }

@@ -43,7 +43,7 @@ export class SearchBar {
     this.element.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.close();
       else if (event.key === "Enter" && event.target === this.#box) {
-        if (this.#later === undefined) step(event.shiftKey ? -1 : 1);
+        if (this.#later === undefined && this.found.length > 0) step(event.shiftKey ? -1 : 1);
         else this.#now();
       } else return;
       event.preventDefault();
@@ -60,6 +60,13 @@ export class SearchBar {
     if (this.element.hidden) return;
     this.element.hidden = true;
     this.closed();
+  }
+
+  /** Nothing is found any more; says whether there was anything. */
+  forget(): boolean {
+    const had = this.found.length > 0;
+    this.found = [];
+    return had;
   }
 
   /** The kernel's answer; an answer to an older question is passed over. */

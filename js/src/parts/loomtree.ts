@@ -17,8 +17,9 @@ export class TreeView {
   #rows: Row[] = [];
   #state: State | null = null;
   #current: string | null = null;
+  #giving = false;
 
-  /** `looks`: how a row is marked. `go`: a row was clicked, `twist`: its triangle. */
+  /** `looks`: how a row is marked. `go`: a row was clicked or got the focus, `twist`: its triangle was clicked. */
   constructor(
     readonly looks: (id: string) => Omit<Looks, "current">,
     go: (id: string) => void,
@@ -38,10 +39,20 @@ export class TreeView {
       if (target instanceof Element && target.classList.contains("acs-loom-twist")) twist(id);
       else go(id);
     }, { signal });
+    // Whoever gives a row the focus, a screen reader say, goes there.
+    this.#inner.addEventListener("focusin", ({ target }) => {
+      const id = target instanceof HTMLElement ? target.dataset["node"] : undefined;
+      if (!this.#giving && id !== undefined && id !== this.#current) go(id);
+    }, { signal });
   }
 
   get rows(): readonly Row[] {
     return this.#rows;
+  }
+
+  /** The element that holds the rows. */
+  get inner(): HTMLElement {
+    return this.#inner;
   }
 
   /** The part of all rows that is in view, in shares. */
@@ -88,7 +99,7 @@ export class TreeView {
   /** Give the current row the focus. */
   focus(): void {
     const row = this.#current === null ? undefined : this.#views.get(this.#current);
-    (row?.element ?? this.element).focus({ preventScroll: true });
+    this.#give(row?.element ?? this.element);
   }
 
   /** Bring what is in view up to the state. */
@@ -119,7 +130,14 @@ export class TreeView {
       if (view.element === next) next = next.nextElementSibling;
       else this.#inner.insertBefore(view.element, next);
     }
-    if (focused instanceof HTMLElement && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+    if (focused instanceof HTMLElement && focused.isConnected && focused !== document.activeElement) this.#give(focused);
+  }
+
+  /** What had the focus has it again: nobody went anywhere. */
+  #give(element: HTMLElement): void {
+    this.#giving = true;
+    element.focus({ preventScroll: true });
+    this.#giving = false;
   }
 
   #open(id: string): RowView {

@@ -18,36 +18,30 @@ export interface Ranking {
 }
 
 /**
- * `asked` is how many alternatives the request asked for. The server lists that many and, when it is not
- * among them, the sampled token: one entry more than asked, last in probability, says so.
+ * `asked` is how many alternatives the request asked for, `null` where that is not known. The server lists that many
+ * and, when it is not among them, the sampled token: one entry more than asked, last in probability, says so. Where it
+ * is not known how many were asked for, the last of a list counts as such. `acs_jupyter/log/ranking.py` is the same rule.
  */
 export function rank(token: string, logprob: number | null, top: Top | null, asked: number | null): Ranking {
   const entries = Object.entries(top ?? {});
   if (logprob !== null && !entries.some(([text]) => text === token)) entries.push([token, logprob]);
   entries.sort((a, b) => b[1] - a[1]);
-  const outside = asked !== null && entries.length > asked;
-  const alternatives = entries.map(([text, value], place) => {
-    const sampled = text === token;
-    return { token: text, logprob: value, sampled, rank: sampled && outside && place === entries.length - 1 ? null : place + 1 };
-  });
+  const own = logprob === null ? null : placeOf(token, logprob, top ?? {}, asked);
+  const alternatives = entries.map(([text, value], place) => ({ token: text, logprob: value, sampled: text === token, rank: text === token ? own : place + 1 }));
   const covered = entries.reduce((sum, [, value]) => sum + Math.exp(value), 0);
   return { alternatives, other: Math.min(1, Math.max(0, 1 - covered)) };
 }
 
-/** The rank that `rank` gives the sampled token, without putting the others in order. */
+/** The rank of the sampled token. */
 export function placeOf(token: string, logprob: number, top: Top, asked: number | null): number | null {
-  let before = 0;
-  let count = 0;
-  let found = false;
-  const own = Object.hasOwn(top, token) ? (top[token] ?? logprob) : logprob;
-  for (const text of Object.keys(top)) {
-    const value = top[text] ?? 0;
-    count++;
-    if (text === token) found = true;
-    else if (value > own || (value === own && !found)) before++;
-  }
-  if (!found) count++;
-  return asked !== null && count > asked && before === count - 1 ? null : before + 1;
+  const others = Object.keys(top).filter((text) => text !== token);
+  const before = others.filter((text) => (top[text] ?? 0) > logprob).length;
+  return before === others.length && (asked === null || before >= asked) ? null : before + 1;
+}
+
+/** How many alternatives were asked for at a token of a node: what a branch kept was asked for by another run. */
+export function askedAt(node: { kept: number }, index: number, asked: number | null): number | null {
+  return index < node.kept ? null : asked;
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import type { NodeState } from "../state";
 import { BOUNDS } from "./colour";
-import { placeOf } from "./ranking";
+import { askedAt, placeOf } from "./ranking";
 import type { Piece } from "./text";
 
 export const VIEWS = ["probability", "surprisal", "rank", "entropy"] as const;
@@ -71,7 +71,9 @@ export function measure(view: View, node: NodeState, index: number, asked: numbe
   if (view === "probability") return Math.exp(logprob);
   if (view === "surprisal") return bits(logprob);
   const top = node.top[index];
-  return top ? (placeOf(node.tokens[index] ?? "", logprob, top, asked) ?? Infinity) : null;
+  if (!top) return null;
+  const known = askedAt(node, index, asked);
+  return placeOf(node.tokens[index] ?? "", logprob, top, known) ?? (known === null ? null : Infinity);
 }
 
 /** A piece under a view: its least likely, lowest ranked or least certain token speaks for it. */

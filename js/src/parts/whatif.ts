@@ -12,7 +12,7 @@
  * as on the server, while top_p is reached sooner than there, by as much as is missing.
  */
 import type { NodeState } from "../state";
-import { rank, type Alternative } from "./ranking";
+import { askedAt, rank, type Alternative } from "./ranking";
 
 export interface Settings {
   /** 0: the most likely token, always. */
@@ -78,7 +78,7 @@ export interface Reshaped extends Outlook {
 
 /** The alternatives of a token under the settings, and the share of all probability that they hold. */
 export function outlook(node: NodeState, index: number, asked: number | null, settings: Settings): { rows: Reshaped[]; covered: number } {
-  const { alternatives, other } = rank(node.tokens[index] ?? "", node.logprobs[index] ?? null, node.top[index] ?? null, asked);
+  const { alternatives, other } = rank(node.tokens[index] ?? "", node.logprobs[index] ?? null, node.top[index] ?? null, askedAt(node, index, asked));
   const shapes = reshape(alternatives.map((one) => one.logprob), settings);
   const rows = alternatives.map((alternative, i) => ({ alternative, ...(shapes[i] ?? { probability: 0, cut: null }) }));
   return { rows, covered: 1 - other };

@@ -25,6 +25,9 @@ export interface Pictured {
 
 /** Further right nothing moves, as in the rows. */
 const MOST_INDENT = 14;
+/** Rows that are as high as this in the minimap stand apart. */
+const APART_PX = 4;
+const UNREAD = "rgba(128, 128, 128, 0.55)";
 
 export class Pictures {
   readonly graph: GraphView;
@@ -79,10 +82,11 @@ export class Pictures {
     const ink = inkOf(this.tree.element);
     const height = 1 / Math.max(1, rows.length);
     const lines = this.strip.element.clientHeight || 1;
+    const gap = height * lines >= APART_PX ? height / 4 : 0;
     let drawn = -1;
     for (let place = 0; place < rows.length; place++) {
       const { id, indent } = rows[place] as Row;
-      const [top, bottom] = [place * height, (place + 1) * height];
+      const [top, bottom] = [place * height, (place + 1) * height - gap];
       const colour = this.#stress(id, ink);
       if (colour !== null) yield { left: 0, right: 1, top, bottom, colour, above: true };
       // Of the rows on one line of pixels the first is drawn.
@@ -91,7 +95,7 @@ export class Pictures {
       drawn = line;
       const face = this.#faceOf(id);
       const left = Math.min(indent, MOST_INDENT) / (MOST_INDENT + 4);
-      yield { left, right: 1, top, bottom, colour: face.unread ? ink.soft : tint(ink, Math.max(1, face.level ?? 0)), above: false };
+      yield { left, right: 1, top, bottom, colour: face.unread ? UNREAD : tint(ink, Math.max(1, face.level ?? 0)), above: false };
     }
   }
 

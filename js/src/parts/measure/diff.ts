@@ -21,6 +21,10 @@ export function diffTable(rows: readonly Block[], names: readonly [string, strin
 function side(tokens: readonly Told[], op: Block["op"]): HTMLElement {
   const cell = make("td", "acs-m-token");
   for (const [token, logprob] of tokens) {
+    if (token === null) {
+      cell.append(make("span", "acs-m-left", `… ${logprob} more …`));
+      continue;
+    }
     const one = make("span", "acs-m-t", shown(token));
     const strength = level(logprob);
     if (strength !== null) one.classList.add(`acs-p${strength}`);

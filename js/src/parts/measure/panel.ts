@@ -6,7 +6,7 @@ import type { Tending } from "../../tending";
 import { freshId, make, say } from "../dom";
 import { diffTable } from "./diff";
 import { MultiverseView, words } from "./multiverse";
-import type { Measured } from "./told";
+import { shown, type Measured } from "./told";
 import { trieTable } from "./trie";
 
 export type What = Measured["what"];
@@ -150,8 +150,8 @@ export class MeasurePanel {
 
   #look(): void {
     const { current, zoomed, thin } = this.#map;
-    const about = current === undefined || current.cell === 0 ? "" : words(current);
-    const where = zoomed === undefined || zoomed.cell === 0 ? "" : `Zoomed to “${words(zoomed)}”.`;
+    const about = current === undefined || current.cell === 0 ? "" : `${words(current)}.`;
+    const where = zoomed === undefined || zoomed.cell === 0 ? "" : `Zoomed to “${shown(zoomed.text)}”.`;
     say(this.#here, [about, where, thin === 0 ? "" : `${thin} cells are too thin to be drawn.`].filter((part) => part !== "").join(" "));
   }
 }

@@ -22,7 +22,8 @@ export interface Way {
   nodes: string[];
 }
 
-export type Told = [token: string, logprob: number | null];
+/** A token; or where some are left out, `null` and how many. */
+export type Told = [token: string, logprob: number | null] | [left: null, count: number];
 
 export interface Block {
   op: "common" | "same" | "replaced" | "only a" | "only b";
