@@ -95,6 +95,7 @@ FLOORS = [
     },
     {"scores.values", "notebook.continuing", "costs", "scores.calibrating"},
     {"scores.inspected", "scores.differences", "scores.windows", "scores.plots", "scores.fitting"},
+    {"widgets.score_static"},
     {"widgets.difference"},
     {
         "keeping.unsaved",
@@ -254,6 +255,7 @@ FOREIGN_TO_PURE = {
 LATE = {
     ("scores.differences", "widgets.difference"),
     ("scores.values", "scores.plots"),
+    ("scores.values", "widgets.score_static"),
     ("scores.distribution", "scores.plots"),
     ("scores.calibrating", "scores.plots"),
     ("scores.scoring", "scores.documents"),

@@ -5,26 +5,32 @@ Owns which of them are shown where, and the words. It must not know how they wer
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..completion import Completion
 from ..errors import InvalidRequest
-from ..ledger.place import notebook
+from ..ledger.place import SESSION, notebook
 from ..notebook.display import show_copy
 from .record import load
 from .unsaved import Left, left
 
 WAYS = ("", "all", "forget")
+UNKNOWN = "an unknown notebook"
 
 
 def hint() -> str:
-    """One line when a killed kernel left something of this notebook, else ``""``."""
+    """One line when a killed kernel left something of this notebook, else ``""``.
+
+    Where it is not known which notebook this is, what is of an unknown one counts, and is called so.
+    """
     count = len(_here(_waiting()))
     if not count:
         return ""
-    return f"note: {_texts(count)} of a kernel that ended early {_is(count)} kept: %acs recover puts {_it(count)} here."
+    whose = "a kernel that ended early" if notebook() else f"{UNKNOWN}, whose kernel ended early,"
+    return f"note: {_texts(count)} of {whose} {_is(count)} kept: %acs recover puts {_it(count)} here."
 
 
 def command(shell: Any, rest: str, keep: Callable[[Completion], None]) -> None:
@@ -42,17 +48,17 @@ def command(shell: Any, rest: str, keep: Callable[[Completion], None]) -> None:
         _show(shell, one, keep)
     others = [one for one in found if one not in mine]
     if others:
-        names = ", ".join(sorted({one.about.get("notebook") or "?" for one in others}))
+        names = ", ".join(_names(others))
         print(f"{_texts(len(others))} of {names}: %acs recover all shows {_it(len(others))} here.")
     elif not mine:
         print("Nothing was left behind: every text that came is in its notebook.")
 
 
 def _show(shell: Any, one: Left, keep: Callable[[Completion], None]) -> None:
-    place = " ".join(filter(None, (one.about.get("notebook"), one.about.get("cell"))))
+    place = " ".join(filter(None, (_name(one), one.about.get("cell"))))
     try:
         completion = one.completion()
-        print(f"from {place}:" if place else "from a cell:")
+        print(f"from {place}:")
         show_copy(shell, completion)
     except Exception as error:  # noqa: BLE001 - a file can hold anything, and the ones after it are waited for
         why = (error.strerror if isinstance(error, OSError) else None) or "it is damaged"
@@ -100,7 +106,24 @@ def _is_in(one: Left, kept: dict[str, Completion]) -> bool:
 
 
 def _here(found: list[Left]) -> list[Left]:
-    return [one for one in found if one.about.get("notebook", "") in ("", notebook())]
+    """Those of this notebook: of its file as far as both files are known, else of its name."""
+    path = os.environ.get(SESSION, "")
+    return [
+        one
+        for one in found
+        if one.about.get("notebook", "") == notebook() and one.about.get("path", "") in ("", path)
+    ]
+
+
+def _names(found: list[Left]) -> list[str]:
+    """The notebooks they are of; where several are called alike, or like this one, with their places."""
+    places = {(_name(one), one.about.get("path", "")) for one in found}
+    names = [name for name, _ in places] + [notebook()]
+    return sorted({path if path and names.count(name) > 1 else name for name, path in places})
+
+
+def _name(one: Left) -> str:
+    return one.about.get("notebook") or UNKNOWN
 
 
 def _texts(count: int) -> str:

@@ -7,7 +7,8 @@ texts, no key, and only its owner reads it.
 
 What counts as known: a page has said that it shows the copy (``Confirm``), or a notebook file holds its record
 (``recovering.py``). Where no page was ever seen, a client without one collects outputs: what it was shown while a cell
-ran counts when the kernel ends in order.
+ran counts when the kernel ends in order, unless the cell was interrupted: a page whose kernel is restarted hears no
+more of it, and in its first cell may not have been heard yet.
 
 ``ACS_UNSAVED=FOLDER`` names the folder, ``ACS_UNSAVED=off`` keeps none; else it is ``unsaved`` in the user's folder.
 """
@@ -30,6 +31,7 @@ from typing import Any
 import msgspec
 
 from ..completion import Completion
+from ..ledger.place import SESSION
 from ..log import events as ev
 from ..log.events import AnyEvent
 from ..log.session import FORMAT, FORMAT_VERSION, Session
@@ -162,6 +164,11 @@ class Unsaved:
             if self._is_all(position) and self._path.name:
                 _exit.add(self._path)
 
+    def doubted(self) -> None:
+        """The cell that displayed it was interrupted, as by a restart of its kernel: then nobody may have it."""
+        with self._lock:
+            _exit.discard(self._path)
+
     def end(self) -> None:
         """Write on no more; a file that is there stays."""
         self._unsubscribe()
@@ -212,7 +219,7 @@ class Unsaved:
         self._file = os.open(self._path, flags, 0o600)
         process = this_process()
         kernel = [process.machine, process.pid, process.began]
-        about = {**self._about, "path": os.environ.get("JPY_SESSION_NAME", "")}
+        about = {**self._about, "path": os.environ.get(SESSION, "")}
         header = {"format": FORMAT, "version": FORMAT_VERSION, "kernel": kernel, "about": about}
         _write_all(self._file, json.dumps(header).encode() + b"\n")
         self._family = Family(self._session, {self._run})

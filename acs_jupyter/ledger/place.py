@@ -14,6 +14,8 @@ from pathlib import Path
 
 OFF = "off"
 MEMORY = ":memory:"
+SESSION = "JPY_SESSION_NAME"
+"""The variable in which Jupyter's server tells a kernel its notebook's path."""
 FILE = "ledger.sqlite3"
 
 cell: ContextVar[str] = ContextVar("acs_cell", default="")
@@ -64,6 +66,6 @@ def _default() -> str:
 
 def notebook() -> str:
     """The notebook (or program) this process works for, as far as it says so."""
-    told = os.environ.get("JPY_SESSION_NAME") or sys.argv[0]
+    told = os.environ.get(SESSION) or sys.argv[0]
     name = os.path.basename(told)
     return "" if name in ("", "-c", "-m", "ipykernel_launcher.py") else name

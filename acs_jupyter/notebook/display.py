@@ -85,10 +85,11 @@ class NotebookView:
         self._copier = Copier(self._save, self._coming)
 
     def open(self, session: Session, handle: Handle, asking: Asking, *, background: bool = False) -> None:
-        """Show the live cell and an empty place for the copy."""
+        """Show the live cell and a place for the copy."""
         from IPython.display import display  # noqa: PLC0415  # only in a notebook
 
         from ..widgets.live import LiveCell  # noqa: PLC0415  # anywidget loads with the first cell
+        from ..widgets.snapshot import coming_html  # noqa: PLC0415
 
         self._session, self._run = session, handle.run
         # First: what a window shows is kept by then.
@@ -106,13 +107,18 @@ class NotebookView:
         window.on_confirm = self.copies.confirm
         _views[handle.run] = self
         display(window)
-        self._copy = placed()
+        self._copy = placed({"text/plain": "", "text/html": coming_html()})
         asking.ended = self._copier.soon
 
     def close(self) -> None:
         """Write the copy that is read where no kernel is, with the records of run and branches in its metadata."""
         if self._copy is not None:
             self._save(fit=True, running=not self._background)
+
+    def doubted(self) -> None:
+        """Keep what there is until a page says that it has it."""
+        if self._copy is not None:
+            self._unsaved.doubted()
 
     def shows(self, session: Session) -> bool:
         """Whether it is this session that it shows."""
@@ -180,6 +186,9 @@ class TextView:
             self._write("\n")
         sys.stdout.flush()
 
+    def doubted(self) -> None:
+        """A terminal has what was written."""
+
     def _write(self, text: str) -> None:
         try:
             self._out(text)
@@ -232,3 +241,7 @@ class StreamedView(TextView):
             page = folded_html(now, self._run, spent=spent)
             display({"text/plain": "", "text/html": page}, raw=True, metadata=record)
         self._unsaved.shown(position)
+
+    def doubted(self) -> None:
+        """Keep what there is until the notebook's file has it."""
+        self._unsaved.doubted()

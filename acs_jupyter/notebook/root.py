@@ -49,6 +49,9 @@ class View(Protocol):
     def close(self) -> None:
         """The run has ended, in whatever way: write what stays."""
 
+    def doubted(self) -> None:
+        """The cell was interrupted: whoever looked on may not have what was written last."""
+
 
 def _no_view() -> View:
     raise NotImplementedError("what sends here has a view of its own")
@@ -182,6 +185,8 @@ class Notebook:
             finally:
                 if not options.background:
                     view.close()
+                if interrupts:
+                    view.doubted()
             if interrupts:  # it came while the copy was drawn, or before the run was on its own
                 handle.stop()
                 raise KeyboardInterrupt

@@ -94,8 +94,8 @@ class Difference:
         return html_of(self)
 
     def __repr__(self) -> str:
-        worst = ", ".join(f"{spot.text!r} {spot.difference:+.1f}" for spot in self.largest(3))
-        return f"Difference({len(self.spots)} stretches, {self.total:+.2f} bits in all; most: {worst})"
+        worst = ", ".join(f"{spot.text!r} {_signed(spot.difference, 1)}" for spot in self.largest(3))
+        return f"Difference({len(self.spots)} stretches, {_signed(self.total, 2)} bits in all; most: {worst})"
 
 
 def difference(first: Score, second: Score) -> Difference:
@@ -114,6 +114,10 @@ def difference(first: Score, second: Score) -> Difference:
         raise InvalidRequest("The two texts share no stretch that both models score.")
     covered = sum(spot.bytes for spot in spots)
     return Difference(first, second, spots, matched - covered, len(left.data) - matched)
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 class _Read:

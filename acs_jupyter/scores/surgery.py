@@ -217,8 +217,9 @@ class Surgery:
         rest = "" if self.done else f" {len(self._left())} spans are left: run() again."
         seams = sum(e.seam != "clean" for e in self.effects)
         joined = f" {seams} with a token that spans the seam, counted whole." if seams else ""
+        logprob = f"{self.logprob:.2f}".replace("-", "−")
         return (
-            f"Target {self.target!r}: logprob {self.logprob:.2f} nats after the whole prompt. Spans over an orange "
+            f"Target {self.target!r}: logprob {logprob} nats after the whole prompt. Spans over an orange "
             f"line make it likelier, over a blue dashed one less likely.{joined}{rest}"
         )
 

@@ -139,6 +139,11 @@ class Score:
 
         return surprisal_plot(self, ax, smooth=smooth)
 
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        from ..widgets.score_static import score_bundle  # noqa: PLC0415  # drawn only when shown
+
+        return score_bundle(self)
+
     def __len__(self) -> int:
         return len(self.tokens)
 

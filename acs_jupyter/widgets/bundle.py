@@ -122,7 +122,7 @@ def _in_pairs(data: bytes) -> str:
 
 
 def _deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15, 7)  # shorter blocks fit scripts better than those of 8
     return packer.compress(data) + packer.flush()
 
 

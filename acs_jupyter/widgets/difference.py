@@ -1,4 +1,4 @@
-"""Two scores side by side as a static page part: the text tinted by where they differ, the largest spots listed.
+"""Two scores side by side as a static page part: their texts tinted by where they differ, the largest spots listed.
 
 Owns the HTML. It must not know how texts are aligned or scored. Under each stretch stands a line as thick as it
 differs, in bits a byte: orange and whole where the second is more surprised, blue and dashed where the first is, so
@@ -12,10 +12,12 @@ import math
 from typing import TYPE_CHECKING
 
 from .reading import visible
+from .score_static import MINUS
 from .tinted import text_of
 
 if TYPE_CHECKING:
     from ..scores.differences import Difference, Spot
+    from ..scores.values import Score
 
 BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.0)
 """Bits a byte, or nats of an effect, from which a tint gets stronger."""
@@ -39,28 +41,38 @@ font-variant-numeric:tabular-nums}
 
 
 def html_of(found: Difference) -> str:
-    """All of the first text; stretches that were not compared are grey and slanted."""
-    data = "".join(token.text for token in found.first.tokens).encode("utf-8", "surrogatepass")
-    parts, place = [], 0
-    for spot in found.spots:
-        parts += [_apart(data[place : spot.start]), _spot(spot)]
-        place = spot.start + spot.bytes
-    parts.append(_apart(data[place:]))
-    names = [one.model or name for one, name in ((found.first, "first"), (found.second, "second"))]
+    """All of both texts, or of the one that both scored; stretches that were not compared are grey and slanted."""
+    datas = [_data(score) for score in (found.first, found.second)]
+    starts = [[spot.start for spot in found.spots], [spot.other_start for spot in found.spots]]
     same = found.first.model == found.second.model
+    names = [one.model or name for one, name in ((found.first, "first"), (found.second, "second"))]
     first, second = ("the first text", "the second") if same else names
+    one_text = datas[0] == datas[1]
+    drawn = [_drawn(datas[0], found.spots, starts[0])]
+    if not one_text:
+        drawn.append(_drawn(datas[1], found.spots, starts[1]))
+        titles = ("the first text", "the second text") if same else [f"as {name} read it" for name in names]
+        drawn = [f"<p>{text_of(title)}</p>{text}" for title, text in zip(titles, drawn, strict=True)]
+    compared = sum(spot.bytes for spot in found.spots)
     line = (
-        f"Surprisal of {second} less that of {first}: {found.total:+.2f} bits over "
-        f"{sum(spot.bytes for spot in found.spots):,} bytes. The line under the text: orange where {second} is more "
-        f"surprised, blue and dashed where {first} is; the thicker, the more bits a byte."
+        f"Surprisal of {second} less that of {first}: {signed(found.total)} bits over {compared:,} bytes. The line "
+        f"under the text: orange where {second} is more surprised, blue and dashed where {first} is; the thicker, the "
+        "more bits a byte."
     )
+    apart = found.apart, len(datas[1]) - compared - found.unscored
     rest = ""
-    if found.unscored or found.apart:
-        rest = f"<p>Not compared: {found.apart:,} bytes that only one text has, {found.unscored:,} without a score.</p>"
+    if found.unscored or any(apart):
+        only = f"{apart[0]:,} bytes that only the first has, {apart[1]:,} that only the second has, "
+        rest = f"<p>Not compared: {'' if one_text else only}{found.unscored:,} bytes without a score.</p>"
     return (
-        f'{_STYLE}<div class="acs-diff"><pre>{"".join(parts)}</pre><p>{text_of(line)}</p>{rest}'
+        f'{_STYLE}<div class="acs-diff">{"".join(drawn)}<p>{text_of(line)}</p>{rest}'
         f"{_table([spot for spot in found.largest(SPOTS) if abs(spot.difference) >= LEAST])}</div>"
     )
+
+
+def signed(value: float) -> str:
+    """`+1.50`, `−1.50`: two digits, with a minus rather than a hyphen."""
+    return f"{value:+.2f}".translate(MINUS)
 
 
 def effects_html(prompt: str, effects: list[tuple[int, int, float]], line: str) -> str:
@@ -70,14 +82,27 @@ def effects_html(prompt: str, effects: list[tuple[int, int, float]], line: str) 
         if start < place:
             continue
         parts.append(text_of(prompt[place:start]).replace("\n", "&#10;"))
-        parts.append(_tint(prompt[start:end], nats, nats, f"{nats:+.2f} nats"))
+        parts.append(_tint(prompt[start:end], nats, nats, f"{signed(nats)} nats"))
         place = end
     parts.append(text_of(prompt[place:]).replace("\n", "&#10;"))
     return f'{_STYLE}<div class="acs-diff"><pre>{"".join(parts)}</pre><p>{text_of(line)}</p></div>'
 
 
+def _data(score: Score) -> bytes:
+    return "".join(token.text for token in score.tokens).encode("utf-8", "surrogatepass")
+
+
+def _drawn(data: bytes, spots: list[Spot], starts: list[int]) -> str:
+    parts, place = [], 0
+    for spot, start in zip(spots, starts, strict=True):
+        parts += [_apart(data[place:start]), _spot(spot)]
+        place = start + spot.bytes
+    parts.append(_apart(data[place:]))
+    return f"<pre>{''.join(parts)}</pre>"
+
+
 def _spot(spot: Spot) -> str:
-    told = f"{spot.surprisal:.2f} and {spot.other:.2f} bits, {spot.difference:+.2f}"
+    told = f"{spot.surprisal:.2f} and {spot.other:.2f} bits, {signed(spot.difference)}"
     return _tint(spot.text, spot.per_byte, spot.difference, told)
 
 
@@ -102,7 +127,7 @@ def _apart(data: bytes) -> str:
 def _table(spots: list[Spot]) -> str:
     rows = "".join(
         f"<tr><td>{html.escape(visible(spot.text))}</td><td>{spot.start}</td><td>{spot.surprisal:.2f}</td>"
-        f"<td>{spot.other:.2f}</td><td>{spot.difference:+.2f}</td></tr>"
+        f"<td>{spot.other:.2f}</td><td>{signed(spot.difference)}</td></tr>"
         for spot in spots
     )
     head = "".join(

@@ -19,13 +19,12 @@ import traitlets
 
 from ..errors import AcsError
 from ..log.intents import Find, Weigh
-from ..log.tree import Node
 from ..scores.inspected import Inspected
 from .base import STATIC
 from .bundle import pressed
 from .inbox import Inbox
+from .score_static import score_line, score_markup
 from .snapshot import page
-from .tinted import tinted
 
 
 class InspectorWindow(anywidget.AnyWidget):
@@ -52,19 +51,13 @@ class InspectorWindow(anywidget.AnyWidget):
         score = self._inspected.score
         return {
             "text/plain": f"{score.text}\n--- {self.line} ---",
-            "text/html": page(_markup(score), self.line),
+            "text/html": page(score_markup(score), self.line),
         }
 
     @property
     def line(self) -> str:
         """The statistics, in one line."""
-        score = self._inspected.score
-        size = f"{len(score):,} {'token' if len(score) == 1 else 'tokens'}"
-        scored = "" if score.scored == len(score) else f", {score.scored:,} scored"
-        return (
-            f"{size}{scored} · logprob {score.logprob:.3f} nats · perplexity {score.perplexity:.2f} · "
-            f"{score.bits_per_byte:.3f} bits per byte · {score.model or 'model not known'}"
-        )
+        return score_line(self._inspected.score)
 
     def tell_whole(self, position: int) -> None:
         """Send what is known of a position, entropies of all others with it."""
@@ -112,16 +105,6 @@ class InspectorWindow(anywidget.AnyWidget):
                 self.tell_whole(intent.position)
             else:
                 threading.Thread(target=self._look, args=(intent.position,), daemon=True).start()
-
-
-def _markup(score: Any) -> str:
-    tokens = score.tokens
-    tops = [{each.text: each.logprob for each in token.top} or None for token in tokens]
-    node = Node(
-        "n", "r", None, 0, parts=[score.text], tokens=[token.text for token in tokens],
-        logprobs=[None if token.logprob is None else max(token.logprob, -9999.0) for token in tokens], top=tops,
-    )  # fmt: skip
-    return tinted(node, 60_000 + 60.0 * len(tokens))
 
 
 def _json(value: Any) -> str:

@@ -60,11 +60,16 @@ background:var(--jp-layout-color1,#fff);border:1px solid #8888}}
 .acs-static [title]:hover::after{{position-anchor:--acs-k;inset:auto;top:anchor(bottom);left:anchor(left);
 margin:4px 0;position-try-fallbacks:flip-block,flip-inline,flip-block flip-inline}}}}
 """.replace("\n", "")
-# What holds one cell's outputs: in Jupyter's front ends, in VS Code, in Colab's frames.
-_BESIDE = """
-:is(.jp-OutputArea,.cell_container,#output-area):has(.acs-live) .acs-beside{display:none}
+COMING = (
+    "This text was still coming when the notebook was saved. While its kernel runs, %acs last writes it here; "
+    "%acs recover does when the kernel has ended."
+)
+_HOLDERS = ":is(.jp-OutputArea,.cell_container,#output-area)"
+"""What holds one cell's outputs: in Jupyter's front ends, in VS Code, in Colab's frames."""
+_BESIDE = f"""
+{_HOLDERS}:has(.acs-live) .acs-beside{{display:none}}
 .jp-OutputArea-child:has(.jupyter-widgets):has(+ .jp-OutputArea-child .acs-beside):not(:has(.acs-live))
-{display:none}
+{{display:none}}
 """.replace("\n", "")
 
 
@@ -110,6 +115,18 @@ def static_html(
     fits = sum(map(on_file, texts.values())) <= room * tokens
     page = drawn(texts if fits else least)
     return named(page.replace('class="acs-static', 'class="acs-static acs-part', 1) if part else page, name)
+
+
+def coming_html() -> str:
+    """What stands in the place of a copy until there is one: seen where a notebook was saved before, and no window is.
+
+    It waits a moment, so that it does not flash before its window is drawn.
+    """
+    return (
+        f"<style>{_HOLDERS}:has(.acs-live) .acs-wait{{display:none}}"
+        "@keyframes acs-wait{from{visibility:hidden;height:0}}.acs-wait{animation:acs-wait 3s step-end}</style>"
+        f'<div class="acs-wait">{COMING}</div>'
+    )
 
 
 def named(markup: str, name: str) -> str:

@@ -211,12 +211,11 @@ export function connect(model: AnyModel, { unpack: read, fold: take, goesOn: isM
   const stop = (run?: string) => {
     if (!running(run)) return;
     const intent: Intent = run === undefined ? { type: "Cancel" } : { type: "Cancel", run };
-    // A branch runs beside whatever the kernel does now: that is not interrupted for its sake.
-    if (run !== undefined && sourceOf(state, run) !== null) return ask(intent);
+    // A branch or a run in the background does not keep the kernel busy: an interrupt would hit somebody else's cell.
+    if (model.get("interrupts") === false || (run !== undefined && sourceOf(state, run) !== null)) return ask(intent);
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      // A run in the background does not keep the kernel busy: an interrupt would hit somebody else's cell.
-      if (running(run) && model.get("interrupts") !== false) kernelOf(model)?.interrupt?.();
+      if (running(run)) kernelOf(model)?.interrupt?.();
     }, ACK_WITHIN_MS);
     send(intent);
   };

@@ -36,3 +36,23 @@ test("a page that comes to a copy it lacks says that it is there, and no more", 
   vi.advanceTimersByTime(10_000);
   expect(sent).toEqual([{ type: "Confirm", copy: "" }]);
 });
+
+test("a copy that does not come is missed after a while, and no more when it is there", () => {
+  let copy = "c-1";
+  const shown = new Set<string>();
+  const told: boolean[] = [];
+  const host = { option: () => copy, send: () => true } as unknown as Host;
+  const root = { querySelector: (selector: string) => (shown.has(selector) ? root : null) };
+  const el = { getRootNode: () => root } as unknown as HTMLElement;
+  confirmCopies(host, el, new AbortController().signal, (yes) => told.push(yes));
+  vi.advanceTimersByTime(500); // it is drawn a moment later
+  shown.add(".acs-copy-c-1");
+  vi.advanceTimersByTime(10_000);
+  expect(told).toEqual([]);
+  copy = "c-2";
+  vi.advanceTimersByTime(10_000);
+  expect(told).toEqual([true]);
+  shown.add(".acs-copy-c-2");
+  vi.advanceTimersByTime(10_000);
+  expect(told).toEqual([true, false]);
+});

@@ -1,7 +1,7 @@
 import type { AnyModel } from "@anywidget/types";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { SEND_AGAIN_MS } from "../src/delivery";
-import { ACK_WITHIN_MS, connect } from "../src/host";
+import { ACK_WITHIN_MS, connect, TELL_AFTER_MS } from "../src/host";
 
 /** An intent with the number it is acknowledged by. */
 const asking = (intent: object) => ({ ...intent, ask: expect.stringMatching(/^\w+\.\d+$/) as string });
@@ -41,8 +41,12 @@ describe("stop of a run in the background", () => {
     receive(opening);
     host.stop();
     vi.advanceTimersByTime(10 * ACK_WITHIN_MS);
+    vi.advanceTimersByTime(TELL_AFTER_MS);
     expect(model.send).toHaveBeenCalledWith(asking({ type: "Cancel" }));
     expect(interrupt).not.toHaveBeenCalled();
+    expect(host.told).toContain("it is busy"); // the reader is not left without a word
+    receive({ ack: "Cancel" });
+    expect(host.told).toBe("");
   });
 });
 

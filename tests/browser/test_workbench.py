@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from acs_jupyter import Session, load
 from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
@@ -53,7 +53,7 @@ def row(run):
 print(json.dumps([row(run) for run in s.runs.values()]))
 """,
     "print(json.dumps([bench.kept, bench.draft]))",
-    "for _ in range(40): time.sleep(0.05)\nprint('whole')",
+    "for _ in range(100): time.sleep(0.05)\nprint('whole')",
     "bench",
 )
 
@@ -175,12 +175,17 @@ def stop_leaves_a_busy_kernel_alone(day: Day) -> None:
     day.field("max_tokens").fill("30000")
     day.button("Run").click()
     day.bench.locator(".acs-t").nth(40).wait_for()
+    notice = day.bench.locator("> .acs-notice")
+    day.button("Run").click()
+    expect(notice).to_contain_text("The same is running already")
     day.nb.start(4)
     day.page.wait_for_timeout(300)
     day.button("Stop").click()
+    expect(notice).to_contain_text("The kernel has not answered yet: it is busy")
     day.nb.wait(4)
     assert day.nb.printed(4) == "whole\n"
     ended(day.bench, "stopped")
+    expect(notice).to_be_hidden()
 
 
 def a_lone_surrogate_goes_nowhere(day: Day) -> None:

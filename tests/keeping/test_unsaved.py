@@ -146,7 +146,7 @@ def test_a_copy_that_nobody_confirmed_leaves_the_file(folder: Path) -> None:
 def test_without_a_page_an_orderly_end_counts_what_was_shown(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(*, page: bool = False, later: bool = False, shown: bool = True) -> int:
+    def ended(*, page: bool = False, later: bool = False, shown: bool = True, doubted: bool = False) -> int:
         exit_ = module._Exit()
         monkeypatch.setattr(module, "_exit", exit_)
         session = Session()
@@ -154,6 +154,8 @@ def test_without_a_page_an_orderly_end_counts_what_was_shown(
         session.apply([*opened("r"), came("r.0", " a"), ev.RunClosed("r", "done")])
         if shown:
             mine.shown(len(session))
+        if doubted:
+            mine.doubted()
         if later:
             session.apply(opened("branch", parents=["r.p0"], origin=ev.Origin("r.0", 1)))
         if page:
@@ -167,6 +169,7 @@ def test_without_a_page_an_orderly_end_counts_what_was_shown(
     assert ended() == 0
     assert ended(page=True) == 1  # a page that was closed may have seen nothing of it
     assert ended(later=True) == 1
+    assert ended(doubted=True) == 1  # a page whose kernel is restarted in mid-run, and was not heard before
     assert ended(shown=False) == 1  # written by a thread, after its cell: no client collects that
 
 
@@ -192,6 +195,51 @@ def test_what_the_notebooks_file_holds_by_now_is_not_offered_again(
     assert files(folder) == []
     book.write_text("damaged")
     assert hint() == ""
+
+
+@pytest.mark.usefixtures("dead")
+def test_each_notebook_is_told_of_its_own_texts_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session()
+    for run, path in (
+        ("mine", "/a/story.ipynb"),
+        ("twin", "/b/story.ipynb"),
+        ("other", "/a/other.ipynb"),
+        ("lost", ""),
+    ):
+        monkeypatch.setenv("JPY_SESSION_NAME", path)
+        Unsaved(session, run, notebook=path.rpartition("/")[2], cell="[1]")
+        session.apply([*opened(run), came(f"{run}.0", f" {run}")])
+    kept: list[Any] = []
+
+    def shown(path: str, rest: str = "") -> list[str]:
+        monkeypatch.setenv("JPY_SESSION_NAME", path)
+        command(SimpleNamespace(kernel=None), rest, kept.append)
+        return capsys.readouterr().out.splitlines()
+
+    monkeypatch.setenv("JPY_SESSION_NAME", "/a/new.ipynb")
+    assert hint() == ""
+    assert shown("/a/new.ipynb") == [
+        "4 texts of /a/story.ipynb, /b/story.ipynb, an unknown notebook, other.ipynb: "
+        "%acs recover all shows them here."
+    ]
+    monkeypatch.setenv("JPY_SESSION_NAME", "/a/story.ipynb")
+    assert hint() == "note: 1 text of a kernel that ended early is kept: %acs recover puts it here."
+    told = shown("/a/story.ipynb")
+    assert [one.text for one in kept] == [" mine"]
+    assert (told[0], told[-1]) == (
+        "from story.ipynb [1]:",
+        "3 texts of /b/story.ipynb, an unknown notebook, other.ipynb: %acs recover all shows them here.",
+    )
+    # Where it is not known which notebook this is, what is of none is this one's, by that name.
+    monkeypatch.setattr(sys, "argv", [""])
+    monkeypatch.setenv("JPY_SESSION_NAME", "")
+    assert hint() == (
+        "note: 1 text of an unknown notebook, whose kernel ended early, is kept: %acs recover puts it here."
+    )
+    assert "from an unknown notebook [1]:" in shown("", "all")
+    assert files(folder) == []
 
 
 def test_files_of_kernels_that_run_are_theirs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,9 @@ class Asked:
     def close(self) -> None:
         pass
 
+    def doubted(self) -> None:
+        pass
+
     def ask(self, intent: AnyIntent) -> None:
         self._asking.obey(intent, self._tell)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,8 @@ def test_the_drawing_is_inert_and_has_all_of_the_text() -> None:
     parsed = Texts()
     parsed.feed(found._repr_html_())
     assert f"A\n{hostile}" in parsed.text
-    assert "Not compared: 0 bytes that only one text has, 2 without a score." in parsed.text
+    assert parsed.text.count(hostile) == 1  # both scored the same text
+    assert "Not compared: 2 bytes without a score." in parsed.text
     assert "+85.00" in parsed.text
     assert set(parsed.tags) <= {
         "style",
@@ -105,6 +107,29 @@ def test_the_drawing_is_inert_and_has_all_of_the_text() -> None:
         "th",
         "td",
     }
+
+
+def test_both_texts_are_drawn_each_with_its_own_words() -> None:
+    one = read(("A", None), (" red", 5.0), (" <b>", 4.0), (" ran", 9.0), (" off", 1.0))
+    two = read(("A", None), (" dark", 6.0), (" blue", 6.0), (" <b>", 7.0), (" ran", 2.0))
+    found = difference(one, two)
+    drawn = found._repr_html_()
+    first, second = re.findall("<pre>(.*?)</pre>", drawn)
+    assert [re.sub("<[^>]*>", "", each) for each in (first, second)] == [
+        "A red &lt;b&gt; ran off",
+        "A dark blue &lt;b&gt; ran",
+    ]
+    assert re.findall("<i>(.*?)</i>", first) == ["A red", " off"]
+    assert re.findall("<i>(.*?)</i>", second) == ["A dark blue"]
+    for tinted in ("9.00 and 2.00 bits, −7.00", "4.00 and 7.00 bits, +3.00"):
+        assert tinted in first
+        assert tinted in second
+    assert "8 bytes that only the first has, 10 that only the second has, 1 bytes without a score" in drawn
+    assert "-7" not in drawn
+    assert repr(found) == "Difference(2 stretches, −4.00 bits in all; most: ' ran' −7.0, ' <b>' +3.0)"
+    # One text that two models read in tokens of their own is drawn once.
+    again = difference(one, read(("A red", 1.0), (" <b> ran", 4.0), (" off", 1.0), model="b"))
+    assert again._repr_html_().count("<pre>") == 1
 
 
 def test_a_text_against_itself_and_another_under_the_real_model(smollm_server: Running) -> None:

@@ -12,7 +12,7 @@ import { inView } from "./inview";
 import { rootOf, sourceOf } from "./road";
 import { inSlices } from "./slices";
 import { StatusLine } from "./statusline";
-import { clampWords, errorWords, finishWords, modelName, UNSAVED, UNSAVED_BRANCH } from "./status";
+import { clampWords, errorWords, finishWords, modelName, UNSAVED } from "./status";
 import type { Brush, Tally } from "./tokens";
 import { settingsOf } from "./whatif";
 import { WhatIfPanel } from "./whatifpanel";
@@ -111,7 +111,7 @@ export class RunView {
     });
     this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
-    say(this.#notice, [clampWords(run), unsaved ? (this.#crumbs === null ? UNSAVED : UNSAVED_BRANCH) : ""].filter((words) => words !== "").join(" "));
+    say(this.#notice, [clampWords(run), unsaved ? UNSAVED : ""].filter((words) => words !== "").join(" "));
     const first = state.runs[rootOf(state, this.id)];
     const known = this.#crumbs !== null && first !== undefined && modelName(first) === modelName(run);
     this.#status.update(state, run, at, known);

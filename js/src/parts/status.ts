@@ -89,10 +89,7 @@ export function clampWords(run: RunState): string {
 }
 
 export const UNSAVED =
-  "The page was reloaded while this ran, so the notebook file has no whole copy of it; %acs last writes one.";
-
-export const UNSAVED_BRANCH =
-  "The page was reloaded before this branch ended, so the notebook file has no whole copy of it; %acs last writes one.";
+  "The notebook has no whole copy of this: the page was reloaded, or the cell moved, before it ended. %acs last writes one.";
 
 /** What went wrong, on one line, or "". */
 export function errorWords(run: RunState): string {

@@ -16,9 +16,6 @@ import { RunView, type Around } from "../parts/run";
 import { Tooltip } from "../parts/tooltip";
 import { echoed } from "../state";
 
-/** A copy is written right after a run; how long to wait before saying that there is none. */
-const COPY_WITHIN_MS = 1000;
-
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const root = make("div", "acs");
@@ -152,22 +149,15 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     root.classList.toggle("acs-live", views.size > 0);
   };
 
-  // JupyterLab gives a page that was reloaded during a run no more of the cell's output: then there is no copy.
-  let unsaved = false;
+  // JupyterLab gives a page that was reloaded during a run, or a cell that was moved, no more of the cell's output: then
+  // there is no copy, or not the last one.
+  let lacks = false;
   const isUnsaved = (run: string) => {
-    if (sourceOf(host.state, run) === null) return unsaved;
-    return host.restored && !host.running(run) && !host.settled.has(run);
-  };
-  const lookForCopy = () => {
     const area = el.closest(".jp-OutputArea");
-    unsaved = host.restored && !host.running() && area !== null && area.querySelector(".acs-static:not(.acs-part)") === null;
-    if (unsaved) paint();
+    if (!lacks || area === null) return false;
+    if (sourceOf(host.state, run) === null) return area.querySelector(".acs-static:not(.acs-part)") === null;
+    return !host.running(run) && !host.settled.has(run);
   };
-  const later = setInterval(() => {
-    if (host.running()) return;
-    clearInterval(later);
-    setTimeout(lookForCopy, COPY_WITHIN_MS);
-  }, COPY_WITHIN_MS);
 
   let frame = 0;
   const soon = (fresh: boolean) => {
@@ -184,12 +174,14 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     });
   };
   paint();
-  confirmCopies(host, el, signal);
+  confirmCopies(host, el, signal, (yes) => {
+    lacks = yes;
+    paint();
+  });
   const deaf = host.listen(soon);
   signal.addEventListener("abort", () => {
     deaf();
     cancelAnimationFrame(frame);
-    clearInterval(later);
     tip.hide();
     root.remove();
   });

@@ -31,6 +31,8 @@ class Bench {
   readonly #take = make("div", "acs-bench-take");
   readonly #refusal = make("p", "acs-error");
   readonly #notice = make("p", "acs-notice");
+  /** What the host said last of a Stop. */
+  #told = "";
   #shown: string | null = null;
   #known = 0;
   #keeping: ReturnType<typeof setTimeout> | undefined;
@@ -93,6 +95,9 @@ class Bench {
     able(this.#go, ready);
     this.#take.hidden = run === undefined;
     this.#offer(run);
+    const { told } = this.host;
+    if (told !== this.#told) say(this.#notice, (this.#told = told));
+    else if (this.#notice.textContent === TWICE && !this.host.running()) say(this.#notice, "");
   }
 
   #shownRun(): RunState | undefined {
