@@ -111,6 +111,7 @@ FLOORS = [
     {"widgets.budget", "keeping.copies"},
     {"ledger.view"},
     {"jobs.holds"},
+    {"jobs.booking"},
     {"jobs.calls", "widgets.job_table", "jobs.handle"},
     {"scores.seams"},
     {

@@ -180,7 +180,7 @@ def test_metadata_that_fails_is_asked_again(api: Sync) -> None:
 
 
 def test_failures_count_in_a_row_only(api: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acs_jupyter.jobs.calls.POLL_FAILURES", 1)
+    monkeypatch.setattr("acs_jupyter.jobs.booking.POLL_FAILURES", 1)
     once = [refusal("x", "503 Unavailable", Retry_After="0"), job("running"), PENDING]
     with Player([NEW, *once * 3, completion()]) as server:
         got = api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"retries": 0})
@@ -195,7 +195,7 @@ def test_a_key_that_is_refused_is_not_how_a_job_ended(api: Sync) -> None:
 
 
 def test_waiting_gives_up_after_many_failures(api: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acs_jupyter.jobs.calls.POLL_FAILURES", 1)
+    monkeypatch.setattr("acs_jupyter.jobs.booking.POLL_FAILURES", 1)
     with Player([NEW, [CLOSE]]) as server:
         with pytest.raises(errors.ConnectionFailed) as caught:
             api(server.base, ("submit", "Hi", ASK), ("wait", LAST), client={"retries": 0})
