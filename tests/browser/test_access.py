@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from tests.browser.cell_page import setup
 from tests.browser.conftest import VIEW
 from tests.browser.labkit import CHECKOUT, Notebook, shoot
-from tests.browser.test_cell import setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

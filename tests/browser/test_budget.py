@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browser.cell_page import setup
 from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
-from tests.browser.test_cell import setup
 
 if TYPE_CHECKING:
     from pathlib import Path

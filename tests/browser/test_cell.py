@@ -13,27 +13,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from acs_jupyter import load
+from tests.browser.cell_page import ENDED, SCRIPT, setup, text_of
 from tests.browser.conftest import VIEW
 from tests.browser.labkit import DARK, PANEL, READY, Notebook, lab, point_at, shoot
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
-ENDED = "document.querySelector('.acs-run')?.dataset.outcome"
-SCRIPT = "#scripted "
-
-
-def setup(server: Running) -> str:
-    return (
-        "import os\n"
-        f"os.environ |= {{'ACS_API_BASE': {server.base!r}, 'ACS_API_KEY': {server.key!r}}}\n"
-        "%load_ext acs_jupyter"
-    )
-
-
-def text_of(nb: Notebook, index: int) -> str:
-    """The text of a cell's live view, as a reader would copy it."""
-    found: str = nb.output(index).locator(".acs-text").first.evaluate("e => e.textContent")
-    return found
 
 
 def test_paris(notebook: Open, page: Page, smollm_server: Running) -> None:

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from acs_jupyter import load
+from tests.browser.cell_page import setup
 from tests.browser.labkit import CHECKOUT, Notebook, lab, shoot, write_notebook
-from tests.browser.test_cell import setup
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from acs_jupyter import load
+from tests.browser.cell_page import SCRIPT, setup
 from tests.browser.labkit import PANEL, READY, Notebook
-from tests.browser.test_cell import SCRIPT, setup
 from tests.support.desks import until
 from tests.support.servers import Running
 

@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import expect
 
 from acs_jupyter import load
+from tests.browser.cell_page import ENDED, SCRIPT, setup, text_of
 from tests.browser.labkit import Notebook, free_port, painted, point_at, shoot, write_notebook
-from tests.browser.test_cell import ENDED, SCRIPT, setup, text_of
 from tests.support.servers import environment
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.cell_page import SCRIPT, setup
 from tests.browser.labkit import Notebook, painted, shoot
-from tests.browser.test_cell import SCRIPT, setup
-from tests.browser.test_loom import AXE, CELLS, Desk, violations
+from tests.browser.loom_page import AXE, CELLS, Desk, violations
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]

@@ -12,9 +12,9 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from acs_jupyter import Loom
+from tests.browser.cell_page import SCRIPT, setup
 from tests.browser.labkit import PANEL, READY, Notebook, write_notebook
-from tests.browser.test_cell import SCRIPT, setup
-from tests.browser.test_loom import Desk
+from tests.browser.loom_page import Desk
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]

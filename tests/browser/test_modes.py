@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page
 
 from acs_jupyter import load
+from tests.browser.cell_page import SCRIPT, setup
 from tests.browser.labkit import IPYKERNEL_6, Notebook, shoot
-from tests.browser.test_cell import SCRIPT, setup
 from tests.support.desks import until
 from tests.support.servers import Running
 

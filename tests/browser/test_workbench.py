@@ -10,8 +10,8 @@ from typing import Any
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from acs_jupyter import Session, load
+from tests.browser.cell_page import SCRIPT, setup
 from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
-from tests.browser.test_cell import SCRIPT, setup
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]

@@ -14,7 +14,7 @@ from IPython.core.formatters import DisplayFormatter
 from acs_jupyter.completion import Alternative
 from acs_jupyter.scores.values import Score, ScoredToken, perplexity_of
 from acs_jupyter.wire import Usage
-from tests.scores.test_inspector import Texts
+from tests.support.html_texts import Texts
 
 HOSTILE = "</pre><script>alert(1)</script>\u202e\n"
 
