@@ -46,7 +46,7 @@ def kept() -> list[Kept]:
         Kept(
             "unsaved runs", setting(unsaved.VARIABLE, unsaved.FOLDER), unsaved.VARIABLE,
             "prompts and texts of runs until their notebook has them",
-            "%acs recover forget, or delete the folder",
+            "%acs recover forget all, or delete the folder",
         ),
         Kept(
             "rollout cache", _cache() / "rollouts.db", "cache=FILE",

@@ -17,7 +17,7 @@ from ..notebook.display import show_copy
 from .record import load
 from .unsaved import Left, left
 
-WAYS = ("", "all", "forget")
+WAYS = ("", "all", "forget", "forget all")
 UNKNOWN = "an unknown notebook"
 
 
@@ -35,23 +35,29 @@ def hint() -> str:
 
 def command(shell: Any, rest: str, keep: Callable[[Completion], None]) -> None:
     """Show what was left of this notebook (``all``: of any), and remove its files; ``forget`` removes them unseen."""
+    rest = " ".join(rest.split())
     if rest not in WAYS:
-        raise InvalidRequest(f"%acs recover takes nothing, all or forget; not {rest}.")
+        raise InvalidRequest(f"%acs recover takes nothing, all, forget or forget all; not {rest}.")
     found = _waiting()
-    mine = _here(found) if rest == "" else found
-    if rest == "forget":
-        for one in mine:
-            one.forget()
-        print(f"Removed: {_texts(len(mine))}." if mine else "There is nothing to remove.")
-        return
-    for one in mine:
-        _show(shell, one, keep)
+    mine = found if rest.endswith("all") else _here(found)
     others = [one for one in found if one not in mine]
+    if rest.startswith("forget"):
+        _remove(mine)
+    else:
+        for one in mine:
+            _show(shell, one, keep)
     if others:
-        names = ", ".join(_names(others))
-        print(f"{_texts(len(others))} of {names}: %acs recover all shows {_it(len(others))} here.")
-    elif not mine:
+        it = _it(len(others))
+        how = f"forget all removes {it}" if rest else f"all shows {it} here"
+        print(f"{_texts(len(others))} of {', '.join(_names(others))}: %acs recover {how}.")
+    elif not mine and not rest.startswith("forget"):
         print("Nothing was left behind: every text that came is in its notebook.")
+
+
+def _remove(found: list[Left]) -> None:
+    for one in found:
+        one.forget()
+    print(f"Removed: {_texts(len(found))}." if found else "There is nothing to remove.")
 
 
 def _show(shell: Any, one: Left, keep: Callable[[Completion], None]) -> None:

@@ -128,16 +128,16 @@ class Loom(Measuring):
         return loom
 
     def export(
-        self, path: str | os.PathLike[str], form: str = "ours", *, node: str | None = None
+        self, path: str | os.PathLike[str], form: str | None = None, *, node: str | None = None
     ) -> list[str]:
         """Write a file; gives lines about what the format cannot hold.
 
         ``form``: ``ours``, ``service``, ``socketteer``, ``obsidian``, ``basemode``, ``markdown``, ``jsonl``; a path
-        to ``node`` alone: ``text``, ``mikupad``.
+        to ``node`` alone: ``text``, ``mikupad``. ``.loom``, ``.md`` and ``.txt`` say it by themselves.
         """
         from .formats import choosing  # noqa: PLC0415  # only when a file is used
 
-        data, notes = choosing.write(self.session, form, node)
+        data, notes = choosing.write(self.session, form or choosing.by_ending(Path(path)), node)
         try:
             Path(path).write_bytes(data)
         except OSError as error:

@@ -51,7 +51,8 @@ The saved notebook keeps every completion whole; it reads without a kernel, in a
     acs-jupyter strip x.ipynb                    widget state out; --records the completions too
 
 %acs last [NAME]           a completion once more with its branches, as a copy that the notebook saves
-%acs recover               what had come when a kernel was killed; all: of other notebooks too; forget removes it"""
+%acs recover               what had come when a kernel was killed; all: of other notebooks too; forget, forget all:
+                           remove it"""
 
 WORKBENCH = """\
 A form instead of cells: a prompt box that keeps every byte, parameters with bounds, Run (Ctrl+Enter), Continue, and a

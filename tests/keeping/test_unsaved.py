@@ -232,6 +232,11 @@ def test_each_notebook_is_told_of_its_own_texts_alone(
         "from story.ipynb [1]:",
         "3 texts of /b/story.ipynb, an unknown notebook, other.ipynb: %acs recover all shows them here.",
     )
+    assert shown("/a/other.ipynb", "forget") == [
+        "Removed: 1 text.",
+        "2 texts of an unknown notebook, story.ipynb: %acs recover forget all removes them.",
+    ]
+    assert shown("/a/other.ipynb", "forget")[0] == "There is nothing to remove."
     # Where it is not known which notebook this is, what is of none is this one's, by that name.
     monkeypatch.setattr(sys, "argv", [""])
     monkeypatch.setenv("JPY_SESSION_NAME", "")
@@ -289,7 +294,7 @@ def test_a_damaged_file_is_one_line_and_those_after_it_are_shown(
     assert [path.stem for path in files(folder)] == ["0-deep", "0-torn"]
     assert [one.text for one in kept] == [" all of it"] * 3
     assert not [line for line in told if line.startswith("Nothing was left")]
-    command(SimpleNamespace(kernel=None), "forget", kept.append)
+    command(SimpleNamespace(kernel=None), "forget  all", kept.append)
     assert files(folder) == []
 
 
@@ -418,7 +423,7 @@ def test_a_kernel_killed_in_mid_run_leaves_what_it_had_received(
     with Kernel(*CELLS) as second:
         assert "kernel that ended early" in second.run(0)  # before anything is run
         assert "kernel that ended early" not in second.run(1)
-        assert "acs recover takes nothing, all or forget" in second.run(6)
+        assert "acs recover takes nothing, all, forget or forget all" in second.run(6)
         shown = second.run(3)
         assert "from story.ipynb [3]:" in shown
         copy = second.book.cells[3].outputs[-1]

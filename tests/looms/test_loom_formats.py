@@ -156,6 +156,18 @@ def test_outline_and_text(tmp_path: Path) -> None:
     assert (tmp_path / "o.txt").read_bytes() == loom.text(leaf).encode()
     with pytest.raises(InvalidRequest, match="name the node"):
         Loom().export(tmp_path / "o.txt", "text")
+    (tmp_path / "o.txt").unlink()
+    loom.export(tmp_path / "o.txt", node=leaf)
+    loom.export(tmp_path / "p.MD")
+    loom.export(tmp_path / "p.loom")
+    assert (tmp_path / "o.txt").read_bytes() == loom.text(leaf).encode()
+    assert (tmp_path / "p.MD").read_bytes() == (tmp_path / "o.md").read_bytes()
+    again = Loom.load(tmp_path / "p.loom")
+    assert [again.text(each) for each in again.nodes] == [loom.text(each) for each in loom.nodes]
+    for name in ("o.json", "o.docx", "o"):
+        with pytest.raises(InvalidRequest, match=f"{name} does not say its format: give one"):
+            loom.export(tmp_path / name)
+        assert not (tmp_path / name).exists()
     with pytest.raises(InvalidRequest, match="cannot be written; choose from"):
         loom.export(tmp_path / "o.txt", "word")
 

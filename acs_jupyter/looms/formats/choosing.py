@@ -23,6 +23,8 @@ _WHOLE: dict[str, Any] = {
 }  # fmt: skip
 _PATH: dict[str, Any] = {"mikupad": mikupad.write, "text": plain.path_text}
 FORMATS = ("ours", *_WHOLE, *_PATH)
+_BY_ENDING = {".loom": "ours", ".md": "markdown", ".txt": "text"}
+"""What an ending says by itself; ``.json`` and ``.jsonl`` are of several formats."""
 
 
 SQLITE = b"SQLite format 3\x00"
@@ -75,6 +77,16 @@ def _is_lines(data: bytes) -> bool:
         and first.rstrip().startswith(b'{"id"')
         and first.rstrip().endswith(b"}")
     )
+
+
+def by_ending(path: Path) -> str:
+    """The format that a file's name asks for. Raises ``InvalidRequest``."""
+    found = _BY_ENDING.get(path.suffix.lower())
+    if found is None:
+        raise InvalidRequest(
+            f"{path.name} does not say its format: give one, export(path, form), of {', '.join(FORMATS)}."
+        )
+    return found
 
 
 def write(session: Session, form: str, node: str | None = None) -> tuple[bytes, list[str]]:
