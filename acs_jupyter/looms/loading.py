@@ -51,7 +51,11 @@ def or_hint(reader: Callable[[Any], _T], path: Any) -> _T:
 def keys_in(session: Session) -> list[str]:
     """What is to be said of a file that is written on: the credentials that stand in its requests and marks."""
     notes = _cleaned(session, [])[1]
-    return [line.replace("was dropped", "stands in the file: do not share it") for line in notes]
+    return [
+        line.replace("was dropped", "stands in the file: do not share it")
+        for line in notes
+        if line.startswith("A credential")
+    ]
 
 
 def _salvaged(data: bytes) -> tuple[Session, list[str]]:

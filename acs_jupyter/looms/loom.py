@@ -119,7 +119,7 @@ class Loom(Measuring):
         """A loom from a file of another program, or a copy of our own; ``notes`` says what was dropped or repaired.
 
         ``form``: ``socketteer``, ``obsidian``, ``basemode``, ``mikupad``, ``service``, ``jsonl``; told from the file
-        unless given. ``ours`` reads what can be read of a damaged file of our own. Options: ``responses`` (socketteer: a
+        unless given. ``ours`` reads what can be read of a damaged file of ours. Options: ``responses`` (socketteer: a
         parsed backup), ``note`` and ``unescape`` (obsidian), ``tree`` (basemode's database: an id or a name). A
         database of basemode-loom is only read.
         """
