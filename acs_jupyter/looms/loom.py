@@ -160,10 +160,11 @@ class Loom(Measuring):
         return self._file.trouble if self._file is not None else ""
 
     def close(self) -> None:
-        """Let go of the file; the loom stays in memory."""
+        """Let go of the file; the loom stays in memory. What could not be written is said in ``notes``."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
+            self.notes += [file.trouble] if file.trouble else []
 
     def __enter__(self) -> Loom:
         return self

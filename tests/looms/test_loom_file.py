@@ -65,6 +65,20 @@ def test_a_lock_that_was_removed_by_hand_lets_no_second_writer_in(tmp_path: Path
 
 
 @posix
+def test_a_loom_whose_file_was_replaced_goes_on_in_another(tmp_path: Path) -> None:
+    path = tmp_path / "a.loom"
+    loom = kept(path)
+    shutil.copy(path, tmp_path / "x")
+    (tmp_path / "x").replace(path)
+    loom.new_root("after")
+    loom.keep(tmp_path / "b.loom")
+    assert (loom.file, loom.trouble) == (tmp_path / "b.loom", "")
+    loom.close()
+    assert texts(Loom.open(tmp_path / "b.loom")) == ["root", "after"]
+    Loom.open(path).close()  # nobody holds the first one any more
+
+
+@posix
 @pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_a_file_that_is_gone_is_written_anew(how: str, tmp_path: Path) -> None:
     path = tmp_path / "a.loom"
@@ -103,6 +117,9 @@ def test_a_file_that_somebody_changed_is_left_alone_and_told(how: str, tmp_path:
     loom.new_root("later")
     assert "by somebody" in loom.trouble
     assert 'loom.keep("another.loom")' in loom.trouble
+    assert path.read_bytes() == there
+    loom.close()
+    assert "by somebody" in loom.notes[-1]
     assert path.read_bytes() == there
     loom.keep(tmp_path / "b.loom")
     loom.new_root("last")
