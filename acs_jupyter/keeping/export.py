@@ -15,12 +15,12 @@ import io
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidRequest
+from ..machine import whole_file
 from .record import load
 
 if TYPE_CHECKING:
@@ -206,17 +206,7 @@ def _write_parquet(found: list[Completion], tokens: bool, path: Path) -> None:
 def _write(path: Path, content: bytes) -> None:
     """The whole file or none of it."""
     try:
-        handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(name).chmod(0o666 & ~umask)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        whole_file.write(path, content)
     except OSError as problem:
         raise InvalidRequest(
             f"{path} cannot be written: {problem.strerror or problem}. Name another place."

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ..machine import whole_file
 
 KEY = "acs_jupyter"
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -49,7 +50,7 @@ def strip(notebook: str | os.PathLike[str], *, records: bool = False) -> Strippe
         new = (_SURROGATE.sub(_escaped, json.dumps(book, ensure_ascii=False, indent=1)) + "\n").encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{notebook} is not a notebook: give the .ipynb file.") from None
-    _replace(path, new)
+    whole_file.write(path, new)
     return Stripped(len(raw), len(new), widgets, taken)
 
 
@@ -81,15 +82,3 @@ def _strip_records(cell: dict[str, Any]) -> int:
     for output in cell.get("outputs") or ():
         count += (output.get("metadata") or {}).pop(KEY, None) is not None
     return count
-
-
-def _replace(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).chmod(path.stat().st_mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

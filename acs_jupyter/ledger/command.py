@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import re
 import sys
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..commands.budget_options import add_arguments
 from ..commands.parsing import near
 from ..errors import AcsError, InvalidRequest, NotConfigured
+from ..machine import whole_file
 from ..notebook.options import tokens
 from . import ledger, of_environment, report, resolve
 from . import words as budget_words
@@ -184,15 +186,16 @@ def export(book: Ledger, name: str, *, overwrite: bool = False) -> str:
         raise InvalidRequest(f"--export {name}: a name that ends in .csv or .jsonl is needed.")
     rows = [{**row, **{time: _iso(row[time]) for time in _TIMES}} for row in report.entries(book)]
     try:
-        with path.open("w" if overwrite else "x", encoding="utf-8", newline="") as file:
-            if path.suffix.lower() == ".csv":
-                writer = csv.DictWriter(file, report.ENTRY_COLUMNS)
-                writer.writeheader()
-                writer.writerows(rows)
-            else:
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    except FileExistsError:
-        raise InvalidRequest(f"--export {name}: it is there already; --overwrite replaces it.") from None
+        if path.exists() and not overwrite:
+            raise InvalidRequest(f"--export {name}: it is there already; --overwrite replaces it.")
+        file = io.StringIO(newline="")
+        if path.suffix.lower() == ".csv":
+            writer = csv.DictWriter(file, report.ENTRY_COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+        else:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        whole_file.write(path, file.getvalue().encode())
     except (OSError, ValueError) as problem:
         raise InvalidRequest(
             f"--export {name}: {getattr(problem, 'strerror', None) or problem}. Name another place."

@@ -257,6 +257,7 @@ def marked(session: Session, node: str, **fields: Any) -> Revised | None:
     changes = []
     for field, value in fields.items():
         given = msgspec.to_builtins(value)
+        _whole_words(field, given)
         if (marks.get(field) or None) != (given or None) or (given == 0 and marks.get(field) is None):
             changes.append(Change(node, field, given))
     changes = [c for c in changes if not (c.value is False and c.field not in marks)]
@@ -370,6 +371,24 @@ def _first_token(node: Node, chars: int) -> int:
         chars -= len(node.tokens[count])
         count += 1
     return count
+
+
+def _whole_words(field: str, value: Any) -> None:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += [*one, *one.values()]
+        elif isinstance(one, (list, tuple)):
+            waiting += one
+        elif isinstance(one, str):
+            try:
+                one.encode()
+            except UnicodeEncodeError:
+                what = {"tags": "A tag", "note": "The note"}.get(field, field)
+                raise InvalidRequest(
+                    f"{what} holds half of a surrogate pair, which cannot be stored: take it out."
+                ) from None
 
 
 def _storable(text: str) -> None:

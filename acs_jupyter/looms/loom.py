@@ -71,31 +71,40 @@ class Loom(Measuring):
         **sampling: Unpack[Fields],
     ) -> Loom:
         """A loom from its file, which goes on being written. One process writes; others may look, ``read_only``."""
-        from .file import LoomFile, read  # noqa: PLC0415  # only when a file is used
+        from . import loading  # noqa: PLC0415  # only when a file is used
+        from .file import LoomFile, read  # noqa: PLC0415
 
         if read_only:
-            loom = cls(read(path), client=client, **sampling)
+            loom = cls(loading.or_hint(read, path), client=client, **sampling)
             loom.read_only = True
+            loom.notes = loading.keys_in(loom.session)
             return loom
         try:
-            file = LoomFile.open(path)
+            file = loading.or_hint(LoomFile.open, path)
         except InvalidRequest as error:
             if "being written" in error.message:
                 raise InvalidRequest(f"{error.message} To look at it, open it with read_only=True.") from None
             raise
         loom = cls(file.session, client=client, **sampling)
         loom._file = file
+        loom.notes = loading.keys_in(loom.session)
         return loom
 
     def keep(self, path: str | os.PathLike[str]) -> Path:
-        """Keep this loom in a new file from now on: every change is appended as it happens."""
+        """Keep this loom in a new file from now on: every change is appended as it happens.
+
+        One that is kept already goes to another file only when there is ``trouble`` with its own.
+        """
         from .file import LoomFile  # noqa: PLC0415  # only when a file is used
 
-        if self._file is not None:
+        old = self._file
+        if old is not None and not old.trouble:
             raise InvalidRequest(
-                f"This loom is kept in {self._file.path} already; export() writes a copy elsewhere."
+                f"This loom is kept in {old.path} already; export() writes a copy elsewhere."
             )
         self._file = LoomFile.create(path, self.session)
+        if old is not None:
+            old.close()
         return self._file.path
 
     @classmethod
@@ -110,19 +119,17 @@ class Loom(Measuring):
         """A loom from a file of another program, or a copy of our own; ``notes`` says what was dropped or repaired.
 
         ``form``: ``socketteer``, ``obsidian``, ``basemode``, ``mikupad``, ``service``, ``jsonl``; told from the file
-        unless given. Options: ``responses`` (socketteer: a parsed backup), ``note`` and ``unescape`` (obsidian),
-        ``tree`` (basemode's database: an id or a name). A database of basemode-loom is only read.
+        unless given. ``ours`` reads what can be read of a damaged file of ours. Options: ``responses`` (socketteer: a
+        parsed backup), ``note`` and ``unescape`` (obsidian), ``tree`` (basemode's database: an id or a name). A
+        database of basemode-loom is only read.
         """
-        from .file import read  # noqa: PLC0415  # only when a file is used
-        from .formats import choosing  # noqa: PLC0415
+        from . import loading  # noqa: PLC0415  # only when a file is used
 
         try:
             data = Path(path).read_bytes()
         except OSError as error:
             raise InvalidRequest(f"{path} cannot be read: {error.strerror}.") from None
-        if data.startswith(b'{"format": "acs-session"'):
-            return cls(read(path), client=client)
-        session, notes = choosing.read(data, form=form, path=Path(path), **options)
+        session, notes = loading.read(data, Path(path), form, options)
         loom = cls(session, client=client)
         loom.notes = notes
         return loom
@@ -130,18 +137,16 @@ class Loom(Measuring):
     def export(
         self, path: str | os.PathLike[str], form: str | None = None, *, node: str | None = None
     ) -> list[str]:
-        """Write a file; gives lines about what the format cannot hold.
+        """Write a file, whole or not at all; gives lines about what the format cannot hold.
 
         ``form``: ``ours``, ``service``, ``socketteer``, ``obsidian``, ``basemode``, ``markdown``, ``jsonl``; a path
         to ``node`` alone: ``text``, ``mikupad``. ``.loom``, ``.md`` and ``.txt`` say it by themselves.
         """
-        from .formats import choosing  # noqa: PLC0415  # only when a file is used
+        from .file import export  # noqa: PLC0415  # only when a file is used
+        from .formats import choosing  # noqa: PLC0415
 
         data, notes = choosing.write(self.session, form or choosing.by_ending(Path(path)), node)
-        try:
-            Path(path).write_bytes(data)
-        except OSError as error:
-            raise InvalidRequest(f"{path} cannot be written: {error.strerror}. Name another place.") from None
+        export(Path(path), data)
         return notes
 
     @property
@@ -155,10 +160,11 @@ class Loom(Measuring):
         return self._file.trouble if self._file is not None else ""
 
     def close(self) -> None:
-        """Let go of the file; the loom stays in memory."""
+        """Let go of the file; the loom stays in memory. What could not be written is said in ``notes``."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
+            self.notes += [file.trouble] if file.trouble else []
 
     def __enter__(self) -> Loom:
         return self

@@ -45,7 +45,7 @@ class FileLock:
                 f"{self._path} cannot be written: {error.strerror}. Name another place."
             ) from None
         try:
-            _take(handle)
+            take(handle)
         except OSError:
             os.lseek(handle, _HOLDER, os.SEEK_SET)
             holder = os.read(handle, 20).decode("ascii", "replace").strip()
@@ -88,10 +88,16 @@ def _is(handle: int, path: Path) -> bool:
         return False
 
 
-def _take(handle: int) -> None:
+def take(handle: int, place: int | None = None) -> None:
+    """Lock an open file for as long as it is open. Raises ``OSError`` (``BlockingIOError`` or ``PermissionError``).
+
+    ``place``: of the byte that Windows locks, and whom it then keeps from reading it; by default where the file stands.
+    """
     if sys.platform == "win32":
         import msvcrt  # noqa: PLC0415  # that system only
 
+        if place is not None:
+            os.lseek(handle, place, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
     else:
         import fcntl  # noqa: PLC0415  # not on Windows

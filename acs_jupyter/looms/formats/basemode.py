@@ -39,6 +39,7 @@ def read(data: Any) -> Draft:
     for node in chosen:
         if node.parent in draft.nodes and node.parent is not None:
             draft.nodes[node.parent].marks["visited"] = node.id
+    v.left_out(v.table(data, "The file"), {"version", "nodes"}, draft.notes, "")
     if aside:
         draft.meta = {"basemode": {"context": aside}}
         draft.notes.append(f"{len(aside)} context texts are kept aside; they are no part of the tree.")
@@ -71,8 +72,10 @@ def write(draft: Draft) -> bytes:
     shown = {node.marks.get("visited") for node in draft.nodes.values()}
     for count, node in enumerate(draft.ordered()):
         trees[node.id] = node.id if node.parent is None else trees[node.parent]
-        extra = (node.marks.get("meta") or {}).get("basemode", {})
-        about = dict(extra.get("metadata") or {})
+        extra = draft.extra(node, "basemode")
+        about = dict(v.maybe_table(extra.get("metadata")))
+        if extra.get("metadata") and not about:
+            about = {"metadata": extra["metadata"]}
         about |= {"bookmarked": True} if node.marks.get("bookmark") else {}
         about |= {"rating": node.marks["rating"]} if "rating" in node.marks else {}
         nodes.append({
@@ -82,7 +85,9 @@ def write(draft: Draft) -> bytes:
             "max_tokens": node.sampling.get("max_tokens"), "temperature": node.sampling.get("temperature"),
             "checked_out": node.id in shown, "created_at": _time(count), "metadata": about,
         })  # fmt: skip
-    context = draft.meta.get("basemode", {}).get("context", [])
+    context = draft.extra(None, "basemode").get("context")
+    context = [one for one in context if isinstance(one, dict)] if isinstance(context, list) else []
+    draft.say_lost({"bookmarks", "ratings", "models", "temperature", "max_tokens"})
     return msgspec.json.encode({"version": 1, "nodes": [*nodes, *context]})
 
 

@@ -11,7 +11,6 @@ needed.
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,8 +63,8 @@ def _node(row: dict[str, Any]) -> dict[str, Any]:
     about = row.pop("metadata_json", None)
     row["metadata"] = {}
     if isinstance(about, str):
-        with contextlib.suppress(ValueError, RecursionError):
-            row["metadata"] = v.maybe_table(json.loads(about))
+        with contextlib.suppress(ValueError, InvalidRequest):
+            row["metadata"] = v.maybe_table(v.parsed(about.encode()))
     row["checked_out"] = row.get("checked_out") == 1
     return row
 
@@ -81,7 +80,7 @@ def _whole(draft: Draft, trees: list[dict[str, Any]]) -> None:
     kept = [{name: one.get(name) for name in _TREE if one.get(name) is not None} for one in trees]
     if kept:
         scrubbed = v.scrubbed(kept, draft.notes)
-        draft.meta["basemode"] = {**draft.meta.get("basemode", {}), "trees": scrubbed}
+        draft.meta["basemode"] = {**draft.extra(None, "basemode"), "trees": scrubbed}
 
 
 @contextlib.contextmanager

@@ -10,9 +10,9 @@ from typing import Any
 
 from ...errors import InvalidRequest
 from ...log.session import Session
-from . import basemode, mikupad, obsidian, plain, service, socketteer
+from . import basemode, credentials, mikupad, obsidian, plain, service, socketteer
+from . import values as v
 from .draft import Draft, draft_of, session_of
-from .values import parsed
 
 READ: dict[str, Any] = {
     "service": service, "obsidian": obsidian, "basemode": basemode, "mikupad": mikupad, "socketteer": socketteer,
@@ -39,7 +39,23 @@ def read(
     """
     database = data.startswith(SQLITE) and form in (None, "basemode") and path is not None
     draft = _database(path, options) if database else _read(data, form, options)
+    _clean(draft)
     return session_of(draft), draft.notes
+
+
+def _clean(draft: Draft) -> None:
+    """No credentials outside of texts, which stay to the byte; what is kept aside was looked through by the readers."""
+    draft.title = draft.title and v.scrubbed(draft.title, draft.notes)
+    held = 0
+    for node in draft.nodes.values():
+        marks = {key: value for key, value in node.marks.items() if key not in ("meta", "visited")}
+        node.marks |= v.scrubbed(marks, draft.notes) if marks else {}
+        node.model = node.model and v.scrubbed(node.model, draft.notes)
+        node.finish = node.finish and v.scrubbed(node.finish, draft.notes)
+        held += credentials.shaped(node.text) or credentials.shaped(node.id)
+    if held:
+        who = "1 text or id looks as if it held" if held == 1 else f"{held} texts or ids look as if they held"
+        draft.notes.append(f"{who} a credential; they are kept as they came: look before you share this.")
 
 
 def _database(path: Any, options: dict[str, Any]) -> Draft:
@@ -63,7 +79,7 @@ def _read(data: bytes, form: str | None, options: dict[str, Any]) -> Draft:
         return plain.read_lines(data)
     if form is not None and form not in READ:
         raise InvalidRequest(f"{form} cannot be read; formats are {', '.join(READ)}, jsonl.")
-    value = parsed(data)
+    value = v.parsed(data)
     for name, module in READ.items():
         if form == name or (form is None and module.fits(value)):
             return _with(module.read, name, value, options)
@@ -71,12 +87,16 @@ def _read(data: bytes, form: str | None, options: dict[str, Any]) -> Draft:
 
 
 def _is_lines(data: bytes) -> bool:
-    first, _, rest = data.partition(b"\n")
-    return (
-        rest.strip().startswith(b"{")
-        and first.rstrip().startswith(b'{"id"')
-        and first.rstrip().endswith(b"}")
-    )
+    """Whether the first line is a node by itself, and what follows it, if anything, begins like another."""
+    first, _, rest = data.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
+    if not (first.startswith(b"{") and first.rstrip().endswith(b"}") and rest.strip()[:1] in (b"{", b"")):
+        return False
+    try:
+        one = v.maybe_table(v.parsed(first))
+    except InvalidRequest:
+        return rest.strip()[:1] == b"{" and first.startswith(b'{"id"')
+    own = rest.strip() or not one.keys().isdisjoint({"parent_id", "marks", "tokens", "generated"})
+    return {"id", "text"} <= one.keys() and "children" not in one and bool(own)
 
 
 def by_ending(path: Path) -> str:

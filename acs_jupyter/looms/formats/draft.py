@@ -20,6 +20,16 @@ from ...log.session import Session
 from ...wire import SAMPLING_FIELDS
 from ..query import model_of
 
+_NAMED = {
+    "tags": "tags",
+    "note": "notes",
+    "bookmark": "bookmarks",
+    "rating": "ratings",
+    "sampling": "own sampling",
+}
+_ASKED = {"logprobs", "echo", "n"}
+"""How much was asked for, no part of how it was sampled."""
+
 
 @dataclass
 class DraftNode:
@@ -62,6 +72,39 @@ class Draft:
                 f"The tokens of node {node.id[:40]} do not make up its text; the text was kept."
             )
         self.nodes[node.id] = node
+
+    def extra(self, node: DraftNode | None, form: str) -> dict[str, Any]:
+        """What was kept of a node (``None``: of the file) for a format; what is no object is left out, and said."""
+        meta = self.meta if node is None else node.marks.get("meta")
+        found = meta.get(form) if isinstance(meta, dict) else None
+        if isinstance(found, dict):
+            return found
+        if found is not None:
+            line = f"What was kept for {form} of {'the file' if node is None else 'nodes'} is no object; left out."
+            self.notes += [] if line in self.notes else [line]
+        return {}
+
+    def say_lost(self, held: set[str]) -> None:
+        """One line with what the tree has and a format, which holds ``held``, has no place for.
+
+        How it is looked at (what is folded, unread, visited) is not told.
+        """
+        lost = [name for name in self._has() if name not in held]
+        if lost:
+            words = lost[0] if len(lost) == 1 else f"{', '.join(lost[:-1])} and {lost[-1]}"
+            self.notes.append(f"This format has no place for {words}: left out.")
+
+    def _has(self) -> list[str]:
+        nodes = self.nodes.values()
+        found = [name for mark, name in _NAMED.items() if any(node.marks.get(mark) for node in nodes)]
+        found += ["tokens"] if any(node.tokens for node in nodes) else []
+        found += ["models"] if any(node.model for node in nodes) else []
+        found += ["finish reasons"] if any(node.finish for node in nodes) else []
+        used = {name for node in nodes if node.generated for name in node.sampling}
+        found += [name for name in sorted(used) if name not in _ASKED]
+        return (
+            found + (["a title"] if self.title else []) + (["what is shown as root"] if self.hoisted else [])
+        )
 
     def children(self) -> dict[str | None, list[str]]:
         """The children of every node, the roots under ``None``."""
@@ -175,6 +218,8 @@ def draft_of(session: Session) -> Draft:
         draft.nodes[node.id] = made
         waiting += reversed(revising.alive(session, node.id))
     draft.current = _current(session)
+    if any("scores" in own or "map" in own for own in (marks.get(node, {}) for node in draft.nodes)):
+        draft.notes.append("Scores and maps of what may follow were left out; a copy of our own holds them.")
     if len(draft.nodes) < len(session.nodes):
         draft.notes.append(f"{_nodes(len(session.nodes) - len(draft.nodes))} that were deleted are left out.")
     return draft

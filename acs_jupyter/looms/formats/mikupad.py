@@ -105,5 +105,5 @@ def write(draft: Draft, node: str) -> bytes:
                     chunk
                     | ({"completion_probabilities": [{"content": token, "probs": probs}]} if top else {})
                 )
-    values = {**draft.meta.get("mikupad", {}), "name": draft.title or "Loom", "prompt": chunks}
+    values = {**draft.extra(None, "mikupad"), "name": draft.title or "Loom", "prompt": chunks}
     return msgspec.json.encode({key: msgspec.json.encode(value).decode() for key, value in values.items()})

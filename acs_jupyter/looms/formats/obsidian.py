@@ -16,6 +16,8 @@ from .draft import Draft, DraftNode
 
 _KNOWN = {"text", "parentId", "collapsed", "unread", "bookmarked", "searchResultState"}
 
+_TOP = {"nodes", "current", "hoisted", "searchTerm", "generating"}
+
 
 def fits(data: Any) -> bool:
     """Whether it looks like this format."""
@@ -46,6 +48,7 @@ def read(data: Any, note: str | None = None, *, unescape: bool = True) -> Draft:
         draft.add(node)
     draft.current = v.maybe_text(whole.get("current"))
     draft.hoisted = [one for one in v.listed(whole.get("hoisted"), "hoisted") if isinstance(one, str)]
+    v.left_out(whole, _TOP, draft.notes, "")
     return draft
 
 
@@ -63,8 +66,9 @@ def write(draft: Draft) -> bytes:
     """One note's state."""
     nodes = {}
     for node in draft.ordered():
-        extra = dict((node.marks.get("meta") or {}).get("obsidian", {}))
-        raw = extra.pop("raw", "")
+        extra = dict(draft.extra(node, "obsidian"))
+        raw = extra.get("raw")
+        raw = extra.pop("raw") if isinstance(raw, str) else ""
         if raw.replace("\\<", "<").replace("\\[", "[") != node.text:
             raw = node.text.replace("<", "\\<").replace("[", "\\[")
         nodes[node.id] = {
@@ -80,4 +84,5 @@ def write(draft: Draft) -> bytes:
         "nodes": nodes,
         "generating": None,
     }
+    draft.say_lost({"bookmarks", "what is shown as root"})
     return msgspec.json.encode(whole)

@@ -46,6 +46,9 @@ def read(data: Any) -> Draft:
         node.generated = node.model is not None or one.get("logprobs") is not None
         for entry in v.listed(one.get("logprobs"), f"The logprobs of node {name[:40]}"):
             token = v.table(entry, "A token")
+            v.left_out(token, {"token", "logprob", "top"}, draft.notes, "logprobs.")
+            for other in token["top"] if isinstance(token.get("top"), list) else []:
+                v.left_out(v.maybe_table(other), {"token", "logprob"}, draft.notes, "logprobs.top.")
             node.tokens.append(v.text(token.get("token"), "A token"))
             node.logprobs.append(logprob(token.get("logprob")))
             node.top.append(_top(token.get("top")))
@@ -54,6 +57,7 @@ def read(data: Any) -> Draft:
         draft.add(node)
     extra = v.scrubbed(v.without(about, {"title"}), draft.notes)
     draft.meta = {"service": extra} if extra else {}
+    v.left_out(whole, {"version", "loom", "nodes"}, draft.notes, "")
     return draft
 
 
@@ -79,13 +83,12 @@ def write(draft: Draft) -> bytes:
             }
             for token, value, top in rows
         ]
-        extra = (node.marks.get("meta") or {}).get("service", {})
+        extra = draft.extra(node, "service")
         nodes.append({
             **extra, "id": node.id, "parent_id": node.parent, "text": node.text, "model": node.model,
             "seed": node.sampling.get("seed"), "position": place, "logprobs": logprobs or None,
         })  # fmt: skip
-    if any(set(node.marks) - {"meta", "visited"} for node in draft.nodes.values()):
-        draft.notes.append("Tags, notes, ratings and bookmarks have no place in this format.")
+    draft.say_lost({"tokens", "models", "seed", "a title"})
     model = next((node.model for node in draft.nodes.values() if node.model), None)
-    about = {"model": model, **draft.meta.get("service", {}), "title": draft.title or "Loom"}
+    about = {"model": model, **draft.extra(None, "service"), "title": draft.title or "Loom"}
     return msgspec.json.encode({"version": 1, "loom": about, "nodes": nodes})

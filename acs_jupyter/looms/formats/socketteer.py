@@ -30,6 +30,8 @@ _KNOWN = {
     "bookmark",
 }
 
+_TOKEN = {"generatedToken", "position", "counterfactuals"}
+
 
 def fits(data: Any) -> bool:
     """Whether it looks like this format."""
@@ -46,18 +48,42 @@ def read(data: Any, responses: Any = None) -> Draft:
     answers = {**_answers(whole.get("model_responses")), **_answers(responses)}
     tops = data if isinstance(data, list) else [whole.get("root", data)]
     waiting: list[tuple[Any, str | None]] = [(one, None) for one in reversed(tops)]
+    used: set[tuple[str, Any]] = set()
     count = 0
     while waiting:
         given, parent = waiting.pop()
         count += 1
         node = _node(v.table(given, "A node"), parent, count, answers, draft)
         draft.add(node)
+        made = v.maybe_table(given.get("generation"))
+        used.add((str(made.get("id")), made.get("index") if isinstance(made.get("index"), int) else None))
         below = v.listed(given.get("children"), f"The children of node {node.id[:40]}")
         waiting += [(one, node.id) for one in reversed(below)]
     draft.current = v.maybe_text(whole.get("selected_node_id"))
+    _say_answers(answers, used, draft)
     extra = v.scrubbed(v.without(whole, {"root", "model_responses", "selected_node_id"}), draft.notes)
     draft.meta = {"socketteer": extra} if extra else {}
     return draft
+
+
+def _say_answers(answers: dict[str, Any], used: set[tuple[str, Any]], draft: Draft) -> None:
+    """What the answers hold besides the tokens of nodes."""
+    where, spare = "model_responses.", 0
+    for name, answer in answers.items():
+        one = v.maybe_table(answer)
+        v.left_out(one, {"id", "model", "completions", "prompt"}, draft.notes, where)
+        if v.maybe_table(one.get("prompt")).get("text"):
+            v.note(draft.notes, "The prompts beside the answers were left out; the tree holds what was sent.")
+        for index, made in enumerate(one["completions"] if isinstance(one.get("completions"), list) else []):
+            spare += (name, index) not in used
+            v.left_out(
+                v.maybe_table(made), {"text", "finishReason", "tokens"}, draft.notes, f"{where}completions."
+            )
+            tokens = v.maybe_table(made).get("tokens")
+            for token in tokens if isinstance(tokens, list) else []:
+                v.left_out(v.maybe_table(token), _TOKEN, draft.notes, f"{where}completions.tokens.")
+    if spare:
+        draft.notes.append(f"Answers that no node was made of were left out: {spare}.")
 
 
 def _answers(given: Any) -> dict[str, Any]:
@@ -74,6 +100,7 @@ def _node(
         node.text, node.generated = "", True
         draft.notes.append(f"Node {name[:40]} was still being generated when it was saved; it is empty.")
     node.generated = node.generated or meta.get("source") == "AI" or isinstance(given.get("generation"), dict)
+    v.left_out(v.maybe_table(given.get("generation")), {"id", "index"}, draft.notes, "generation.")
     _tokens(node, given, meta, answers)
     tags = [tag for tag in v.listed(given.get("tags"), "tags") if isinstance(tag, str)]
     marks = {
@@ -83,6 +110,9 @@ def _node(
         "folded": given.get("open") is False,
         "unread": given.get("visited") is False and node.generated,
     }
+    for field in ("tags", "notes"):
+        if any(not isinstance(one, str) for one in v.listed(given.get(field), field)):
+            v.note(draft.notes, f"Some {field} are no texts and were left out.")
     extra = v.scrubbed(v.without(given, _KNOWN), draft.notes)
     marks["meta"] = {"socketteer": extra} if extra else None
     node.marks = {key: value for key, value in marks.items() if value}
@@ -156,27 +186,30 @@ def write(draft: Draft) -> bytes:
             raise InvalidRequest(
                 f"The tree is more than {_MOST_DEEP} deep, which nested JSON cannot hold; use jsonl."
             )
-        made[node.id] = _written(node, answers)
+        made[node.id] = _written(node, draft.extra(node, "socketteer"), answers)
         (roots if node.parent is None else made[node.parent]["children"]).append(made[node.id])
     root = roots[0]
     if len(roots) > 1:
-        root = {"id": "roots", "text": "", "children": roots}
+        name = "roots"
+        while name in draft.nodes:
+            name += "+"
+        root = {"id": name, "text": "", "children": roots}
         draft.notes.append("Several roots hang below an empty one: this format has one root.")
-    extra = draft.meta.get("socketteer", {})
+    extra = draft.extra(None, "socketteer")
+    draft.say_lost({"tags", "notes", "bookmarks", "tokens", "models", "finish reasons"})
     return msgspec.json.encode(
         {**extra, "root": root, "model_responses": answers, "selected_node_id": draft.current}
     )
 
 
-def _written(node: DraftNode, answers: dict[str, Any]) -> dict[str, Any]:
+def _written(node: DraftNode, extra: dict[str, Any], answers: dict[str, Any]) -> dict[str, Any]:
     marks = node.marks
-    extra = (marks.get("meta") or {}).get("socketteer", {})
     source = {"source": "AI" if node.generated else "prompt"}
     one = {
         **extra,
         "id": node.id,
         "text": node.text,
-        "meta": {**source, **extra.get("meta", {})},
+        "meta": {**source, **_about(extra.get("meta"))},
         "children": [],
     }
     if node.parent is not None:
@@ -189,6 +222,10 @@ def _written(node: DraftNode, answers: dict[str, Any]) -> dict[str, Any]:
         answers[node.id] = _answer(node)
         one["generation"] = {"id": node.id, "index": 0}
     return one
+
+
+def _about(given: Any) -> dict[str, Any]:
+    return given if isinstance(given, dict) else {} if given is None else {"meta": given}
 
 
 def _answer(node: DraftNode) -> dict[str, Any]:

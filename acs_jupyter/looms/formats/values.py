@@ -5,19 +5,19 @@ Owns the reading of JSON and the checks of single values. It must not know any f
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
 from ...errors import InvalidRequest
+from . import credentials
 
 MOST_BYTES = 512 * 2**20
 MOST_NESTED = 40
-_SECRET_NAME = re.compile(
-    r"api.?key|secret|passw|authoriz|credential|bearer|(auth|access|refresh).?token", re.IGNORECASE
-)
-_SECRET_VALUE = re.compile(r"\b(?:sk-|acs-bm-|hf_|gh[pousr]_|xox[abp]-)[A-Za-z0-9_-]{12,}|Bearer\s+\S{12,}")
+_UNKNOWN = "A field that is not known here was left out: "
+_MOST_UNKNOWN = 12
+_NAMING, _VALUE = ("name", "key", "header", "field"), ("value", "val", "content")
+"""Fields of a pair: what is set, and to what."""
 
 
 def parsed(data: bytes) -> Any:
@@ -91,29 +91,73 @@ def scrubbed(value: Any, notes: list[str]) -> Any:
 
 def _scrubbed(value: Any, notes: list[str], depth: int) -> Any:
     if depth > MOST_NESTED:
-        _note(notes, "Fields that are nested too deeply were dropped.")
+        note(notes, "Fields that are nested too deeply were dropped.")
         return None
     if isinstance(value, dict):
-        kept = {}
-        for key, inner in value.items():
-            if _SECRET_NAME.search(key) and inner not in (None, "", False):
-                _note(notes, f"A credential in {key[:40]} was dropped.")
-            else:
-                kept[key] = _scrubbed(inner, notes, depth + 1)
-        return kept
+        return _table(value, notes, depth)
     if isinstance(value, list):
-        return [_scrubbed(inner, notes, depth + 1) for inner in value]
-    if isinstance(value, str) and _SECRET_VALUE.search(value):
-        _note(notes, "A credential inside a text of the settings was dropped.")
-        return _SECRET_VALUE.sub("[dropped]", value)
+        pair = len(value) == 2 and isinstance(value[0], str) and _drops(value[0], value[1], notes)
+        given = [value[0], credentials.DROPPED] if pair else value
+        return [_scrubbed(inner, notes, depth + 1) for inner in given]
+    if isinstance(value, str):
+        return _words(value, notes, depth)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return float(value)
     return value
 
 
-def _note(notes: list[str], line: str) -> None:
+def _table(value: dict[str, Any], notes: list[str], depth: int) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, inner in value.items():
+        if not _drops(key, inner, notes):
+            kept[_words(key, notes, depth)] = _scrubbed(inner, notes, depth + 1)
+    told = next((value[name] for name in _NAMING if isinstance(value.get(name), str)), "")
+    for name in _VALUE:
+        if name in kept and told and _drops(told, kept[name], notes):
+            kept[name] = credentials.DROPPED
+    return kept
+
+
+def _drops(name: str, value: Any, notes: list[str]) -> bool:
+    if value == credentials.DROPPED or not credentials.held(name, value):
+        return False
+    note(notes, f"A credential in {credentials.without(name)[:40]} was dropped.")
+    return True
+
+
+def _words(text: str, notes: list[str], depth: int) -> str:
+    """A setting's text; JSON in it is looked through."""
+    if text[:1] in ("{", "[", '"') and text[-1:] in ("}", "]", '"') and depth < MOST_NESTED:
+        try:
+            inner = msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            inner = None
+        clean = _scrubbed(inner, notes, depth + 1)
+        if clean != inner:
+            return msgspec.json.encode(clean).decode()
+    clean = credentials.without(text)
+    if clean != text:
+        note(notes, "A credential inside a text of the settings was dropped.")
+    return clean
+
+
+def note(notes: list[str], line: str) -> None:
+    """Say something once."""
     if line not in notes:
         notes.append(line)
+
+
+def left_out(given: dict[str, Any], known: set[str], notes: list[str], where: str) -> None:
+    """Say which fields of a place a reader does not read, nor keeps."""
+    for key, value in given.items():
+        if key not in known and value not in (None, "", [], {}):
+            said = sum(line.startswith(_UNKNOWN) for line in notes)
+            note(
+                notes,
+                f"{_UNKNOWN}{where}{key[:40]}."
+                if said < _MOST_UNKNOWN
+                else "More such fields were left out.",
+            )
 
 
 def without(given: dict[str, Any], known: set[str]) -> dict[str, Any]:
