@@ -164,7 +164,9 @@ def unknown_field(name: str) -> str:
 
 
 def _suggestion(name: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(name.replace("-", "_").lower(), known, n=1, cutoff=0.75)
+    name = name.replace("-", "_").lower()
+    begun = [one for one in known if len(name) > 1 and one.startswith(name)]
+    near = sorted(begun, key=len)[:1] or get_close_matches(name, known, n=1, cutoff=0.75)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 

@@ -217,7 +217,8 @@ class Notebook:
         """
         before = "" if place is None else place.text
         fields = {**self.defaults, **(place.fields if place else {}), **options.fields}
-        return self.asked(before + prompt, fields, ask=ask)
+        sent = {name: value for name, value in fields.items() if value is not None}
+        return self.asked(before + prompt, sent, ask=ask)
 
     def asked(self, text: str, fields: dict[str, Any], *, ask: bool = True) -> CompletionRequest:
         """The request of these fields and no defaults: the model named, streamed where the contract allows."""
@@ -266,7 +267,7 @@ class Notebook:
         if self.last_prompt is None:
             raise InvalidRequest("There is no prompt yet: run a %%acs cell first.")
         prompt, options = self.last_prompt
-        kept = {k: v for k, v in options.fields.items() if k in ("model", "add_special_tokens")}
+        kept = {k: v for k, v in options.fields.items() if k in ("model", "add_special_tokens") and v is not None}
         one = CellOptions({**kept, "max_tokens": 1, "logprobs": 10, "n": 1, "temperature": 0.0})
         found = notes(prompt, add_special_tokens=kept.get("add_special_tokens", True))
 
