@@ -37,6 +37,8 @@ FLOORS = [
         "machine.background",
         "parting",
         "plain",
+        "amounts",
+        "misnamed",
         "answer_form",
         "metering",
         "scores.vocabulary",

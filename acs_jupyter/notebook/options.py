@@ -17,13 +17,14 @@ from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Any, NoReturn
 
+from ..amounts import tokens
 from ..errors import InvalidRequest
 
 HELP: dict[str, str] = {
     "model": "model id from `%acs models`",
     "max_tokens": "most tokens to generate for each choice",
     "n": "number of choices, 1 to 16",
-    "temperature": "0 is greedy, 1 samples as trained",
+    "temperature": "0 is greedy, 1 samples as trained; not sent: the server's default, usually 1",
     "top_p": "keep the smallest set of tokens with this probability mass, above 0 to 1",
     "top_k": "keep the k most likely tokens, -1 is off",
     "min_p": "drop tokens below this share of the best one's probability, 0 to 1",
@@ -53,7 +54,6 @@ JOB_FLAGS: dict[str, str] = {
     "--idempotency-key": "with --job: a key of your own; else it is made from the request and the tag",
 }
 
-_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 BUDGET = "most tokens this cell may take, prompt and text together, such as 2000 or 50k"
 
 SHORT = {"model": "-m", "n": "-n", "temperature": "-t"}
@@ -136,17 +136,6 @@ def parse_value(name: str, text: str) -> Any:
         raise InvalidRequest(f"{name}={_short(text)}: {error}.") from None
 
 
-def tokens(text: str) -> int:
-    """A number of tokens, such as ``50000``, ``50_000``, ``50k`` or ``1.5m``. Raises ``ValueError``."""
-    found = re.fullmatch(r"([0-9][0-9_,]*)(\.[0-9]+)?([kmb]?)", text.strip().lower())
-    if found and found[2] and not found[3]:
-        raise ValueError(f"a whole number of tokens is needed, such as {found[0]}k or {found[0]}m")
-    count = round(float(re.sub("[_,]", "", found[1]) + (found[2] or "")) * _UNITS[found[3]]) if found else 0
-    if not 0 < count < 10**15:
-        raise ValueError("a number of tokens above 0 is needed, such as 50000, 50k or 1.5m")
-    return count
-
-
 def parse_switch(name: str, text: str) -> bool:
     """``on`` or ``off``."""
     if text.lower() not in ("on", "off"):
@@ -193,6 +182,7 @@ def nearest(word: str, known: list[str]) -> str:
 
 class _Parser(argparse.ArgumentParser):
     words: list[str] = []  # noqa: RUF012  # replaced, never changed
+
     def error(self, message: str) -> NoReturn:
         unknown = re.match(r"unrecognized arguments: (\S+)", message)
         if unknown:

@@ -27,7 +27,10 @@ MISTAKES = (
     ("%%acs --temp 0.5\nHi", r"Did you mean --temperature\?"),
     ("%%acs --max 3\nHi", r"Did you mean --max-tokens\?"),
     ("%%acs max-tokens=5\nHi", r"'max-tokens=5' is not an option; write --max-tokens 5\."),
-    ('%%acs --stop "\\n" "."\nHi', r"'\.' is not an option; repeat --stop for each text: --stop A --stop B\."),
+    (
+        '%%acs --stop "\\n" "."\nHi',
+        r"'\.' is not an option; repeat --stop for each text: --stop A --stop B\.",
+    ),
     ("%%acs --stop none --stop a\nHi", r"stop=none stands alone"),
     ("Client().complete('Hi', temp=1)", r"Did you mean 'temperature'\?"),
     ("%%acs", r"there is no prompt\. Write one below"),
