@@ -298,7 +298,10 @@ def _job_refuses(request: CompletionRequest) -> str | None:
     if isinstance(request.prompt_logprobs, int):
         return f"prompt_logprobs={request.prompt_logprobs}: jobs have none; use /v1/completions for them."
     if isinstance(request.logprobs, int) and request.logprobs > 0:
-        return f"logprobs={request.logprobs}: a job has 0 at most, each token's own; use /v1/completions for alternatives."
+        return (
+            f"logprobs={request.logprobs}: a job has 0 at most, each token's own; "
+            "use /v1/completions for alternatives."
+        )
     return None
 
 

@@ -91,7 +91,7 @@ class Connection(Named):
         **unknown: Never,
     ) -> None:
         for name in unknown:
-            known = ("base_url", "api_key", *Connection.__init__.__kwdefaults__)
+            known = ("base_url", "api_key", *(Connection.__init__.__kwdefaults__ or ()))
             raise InvalidRequest(
                 f"{type(self).__name__} has no parameter '{name}'.",
                 advice=nearest(name, known) or f"There are: {', '.join(known)}.",

@@ -188,7 +188,7 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             word = unknown.group(1)
             if not word.startswith("-"):
-                raise InvalidRequest(f"'{word}' is not an option; {_meant(word, self.words)}.")
+                raise InvalidRequest(f"'{word}' is not an option; write {_meant(word, self.words)}.")
             if word == "--":
                 raise InvalidRequest("`%acs help options` lists the options.")
             key = word.split("=")[0].replace("_", "-")
@@ -208,11 +208,11 @@ def _meant(word: str, words: list[str]) -> str:
     name, equals, value = word.partition("=")
     option = f"--{name.replace('_', '-')}"
     if equals and option in option_names():
-        return f"write {option} {value}" if value else f"write {option} and its value"
+        return f"{option} {value}" if value else f"{option} and its value"
     before = [one for one in words[: words.index(word)] if one.startswith("--")]
     if before and before[-1].partition("=")[0] == "--stop":
-        return "repeat --stop for each text: --stop A --stop B"
-    return "write the prompt into the cell's body"
+        return "--stop before each text: --stop A --stop B"
+    return "the prompt into the cell's body"
 
 
 def _cell_parser() -> _Parser:

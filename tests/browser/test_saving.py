@@ -89,4 +89,4 @@ def test_stop_leaves_the_focus_at_its_run(notebook: Open, page: Page, scripted_s
     nb.output(1).get_by_role("button", name="Stop", exact=True).click()
     run = nb.output(1).locator(".acs-run[data-outcome=stopped]")
     run.wait_for()
-    expect(run).to_be_focused()
+    expect(run.locator(".acs-status")).to_be_focused()

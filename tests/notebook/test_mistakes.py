@@ -29,7 +29,7 @@ MISTAKES = (
     ("%%acs max-tokens=5\nHi", r"'max-tokens=5' is not an option; write --max-tokens 5\."),
     (
         '%%acs --stop "\\n" "."\nHi',
-        r"'\.' is not an option; repeat --stop for each text: --stop A --stop B\.",
+        r"'\.' is not an option; write --stop before each text: --stop A --stop B\.",
     ),
     ("%%acs --stop none --stop a\nHi", r"stop=none stands alone"),
     ("Client().complete('Hi', temp=1)", r"Did you mean 'temperature'\?"),

@@ -125,8 +125,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
       const at = stops.findIndex((one) => one === document.activeElement);
       const step = { ArrowDown: 1, ArrowUp: -1, Tab: event.shiftKey ? -1 : 1 }[event.key];
       const next = step === undefined ? undefined : stops[at + step];
-      if (passes(event)) return;
-      event.stopPropagation();
+      if (!passes(event)) event.stopPropagation();
       if (event.key === "Escape") goBack(true);
       else if (next !== undefined && at + (step ?? 0) >= 0) next.focus();
       else if (event.key === "Tab") {

@@ -6,7 +6,7 @@ import { keep } from "./shortcuts";
 import { ExactText, surrogateProblem } from "./exact";
 
 /** Keys and clipboard are the box's: the loom and JupyterLab have uses of their own for them. */
-const KEPT = ["keydown", "keyup", "keypress", "copy", "cut", "paste", "input", "contextmenu"];
+const KEPT = "keydown keyup keypress copy cut paste input contextmenu";
 
 export interface Question {
   label: string;
@@ -43,7 +43,7 @@ export class Ask {
     row.append(this.#send, cancel, this.#note);
     this.element.append(this.#label, this.#area, this.#problem, row);
     this.element.hidden = this.#problem.hidden = true;
-    keep(this.element, ...KEPT);
+    keep(this.element, KEPT);
     // JupyterLab refuses line breaks in any box inside a cell, by a listener on the box itself.
     this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
     this.#area.addEventListener("input", () => this.#exact.edited(this.#area.value));

@@ -40,7 +40,7 @@ export class GrowForm {
     this.element.append(top, this.#form.element);
     this.element.setAttribute("aria-label", "Grow");
     this.element.hidden = true;
-    keep(this.element, "keydown", "keyup", "keypress", "copy", "cut", "paste");
+    keep(this.element, "keydown keyup keypress copy cut paste");
     this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
     this.element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;

@@ -33,7 +33,7 @@ export class SearchBar {
     this.element.append(label, this.#box, this.#how, this.#count);
     this.element.hidden = true;
     this.#hint();
-    keep(this.element, "keydown", "keyup", "keypress", "copy", "cut", "paste");
+    keep(this.element, "keydown keyup keypress copy cut paste");
     this.#box.addEventListener("input", () => this.#soon());
     this.#how.addEventListener("change", () => {
       this.#hint();

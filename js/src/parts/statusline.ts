@@ -63,7 +63,10 @@ export class StatusLine {
     else this.#later = setTimeout(count, wait + FIGURES_EVERY_MS); // the next message is sooner, and needs no frame of its own
     say(this.#note, open && run.first_token_at === null ? waiting(run) : "");
     this.#sayId(run.request_id ?? run.completion_id);
-    if (!open && this.#stop.contains(document.activeElement)) focusOnce(this.element.parentElement);
+    if (!open && this.#stop.contains(document.activeElement)) {
+      this.element.tabIndex = -1;
+      this.element.focus(); // where Stop was
+    }
     this.#stop.hidden = !open;
     this.#tell(state, run);
   }
@@ -116,12 +119,4 @@ export class StatusLine {
 
 function waiting(run: RunState): string {
   return run.note === null ? "" : run.note.replace(/\s+/g, " ").trim();
-}
-
-/** The focus goes to the run when Stop goes; a click there stays the notebook's. */
-function focusOnce(run: HTMLElement | null): void {
-  if (run === null) return;
-  run.tabIndex = -1;
-  run.addEventListener("blur", () => run.removeAttribute("tabindex"), { once: true });
-  run.focus();
 }

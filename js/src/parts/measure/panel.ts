@@ -48,7 +48,7 @@ export class MeasurePanel {
     this.element.setAttribute("aria-labelledby", this.#title.id);
     this.element.tabIndex = -1;
     this.element.hidden = true;
-    keep(this.element, "keydown", "keyup", "keypress", "copy", "cut", "paste");
+    keep(this.element, "keydown keyup keypress copy cut paste");
     this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
     this.element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
