@@ -246,7 +246,8 @@ def test_a_text_that_ends_its_line_is_followed_at_once(scripted_server: Running)
 
 
 def test_a_refusal_names_the_shell_s_own_command(capsys: pytest.CaptureFixture[str]) -> None:
-    refused = BudgetRefused("The limit leaves 0 tokens.", advice="Raise the limit: `%acs budget --limit N`.")
+    refused = BudgetRefused("The limit leaves 0 tokens.")
+    refused.hint = "Raise the limit: `%acs budget --limit N`."
     _failed(refused, as_json=False)
     assert capsys.readouterr().err.endswith("Raise the limit: `acs-jupyter budget --limit N`.\n")
 
