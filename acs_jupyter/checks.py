@@ -164,7 +164,9 @@ def unknown_field(name: str) -> str:
 
 
 def _suggestion(name: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(name.replace("-", "_").lower(), known, n=1, cutoff=0.75)
+    name = name.replace("-", "_").lower()
+    begun = [one for one in known if len(name) > 1 and one.startswith(name)]
+    near = sorted(begun, key=len)[:1] or get_close_matches(name, known, n=1, cutoff=0.75)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
@@ -296,7 +298,10 @@ def _job_refuses(request: CompletionRequest) -> str | None:
     if isinstance(request.prompt_logprobs, int):
         return f"prompt_logprobs={request.prompt_logprobs}: jobs have none; use /v1/completions for them."
     if isinstance(request.logprobs, int) and request.logprobs > 0:
-        return f"logprobs={request.logprobs}: a job has 0 at most; use /v1/completions for more."
+        return (
+            f"logprobs={request.logprobs}: a job has 0 at most, each token's own; "
+            "use /v1/completions for alternatives."
+        )
     return None
 
 

@@ -68,12 +68,16 @@ class Client(Connection):
         (``stream=False`` asks for one JSON body). Raises :class:`AcsError`. Whatever exception ends the run, a
         ``KeyboardInterrupt`` too, has what came as its ``completion``.
 
+        Without ``max_tokens`` the service takes all that the model's window leaves, which is said once a client
+        (``max_tokens=None`` says that it is meant).
+
         Fields, under the contract's names: ``model``, ``max_tokens``, ``n``, ``stop``, ``temperature``, ``top_p``,
         ``top_k``, ``min_p``, ``presence_penalty``, ``frequency_penalty``, ``repetition_penalty``, ``seed``,
         ``logprobs`` (0 to 100 alternatives a token), ``prompt_logprobs``, ``echo``, ``add_special_tokens``, ``user``,
         ``stream_options``; ``validate=False`` sends whatever is given.
         """
         request = self.request(prompt, **streamed_if_possible({**fields}))
+        self._tell_no_end(request, fields)
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
@@ -93,6 +97,7 @@ class Client(Connection):
         ``stream_options``; ``validate=False`` sends whatever is given.
         """
         request = self.request(prompt, **stream_fields({**fields}))
+        self._tell_no_end(request, fields)
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         return Stream(self.drive(exchange, self._telling(exchange, session.apply)), exchange, session)
@@ -240,6 +245,7 @@ class AsyncClient(Connection):
         ``stream_options``; ``validate=False`` sends whatever is given.
         """
         request = self.request(prompt, **streamed_if_possible({**fields}))
+        self._tell_no_end(request, fields)
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         try:
@@ -264,6 +270,7 @@ class AsyncClient(Connection):
         ``stream_options``; ``validate=False`` sends whatever is given.
         """
         request = self.request(prompt, **stream_fields({**fields}))
+        self._tell_no_end(request, fields)
         session = session if session is not None else Session()
         exchange = self.exchange(request)
         return AsyncStream(self.drive(exchange, self._telling(exchange, session.apply)), exchange, session)

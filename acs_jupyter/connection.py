@@ -11,9 +11,9 @@ import logging
 import math
 import ssl
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Never, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -29,9 +29,12 @@ from .machine import forking
 from .machine.interrupts import uninterrupted
 from .machine.patience import Busy, aside, hurried
 from .metering import Ledgered, Meter
+from .misnamed import Named, nearest
 from .plain import has_utf8
 from .secret import Secret
 from .settings import (
+    EMBEDDED,
+    EMBEDDED_GONE,
     LOOPBACK,
     READ_TIMEOUT,
     RETRIES,
@@ -64,8 +67,15 @@ KEPT_OPEN = 4.0
 meets the closing is lost without anybody knowing whether it ran."""
 
 
-class Connection:
+class Connection(Named):
     """What both clients share: where to send, as whom, and how a request is made."""
+
+    INSTEAD: ClassVar[dict[str, str]] = {
+        "chat": "Base models have no chat: complete(PROMPT) continues a text.",
+        "completions": "complete(PROMPT, max_tokens=40) is one completion.",
+        "embeddings": "The service has none.",
+        "generate": "complete(PROMPT, max_tokens=40) is one completion.",
+    }
 
     def __init__(
         self,
@@ -78,7 +88,14 @@ class Connection:
         retries: int | None = None,
         longest_wait: float | None = None,
         meter: Meter | Literal["ledger"] | None = "ledger",
+        **unknown: Never,
     ) -> None:
+        for name in unknown:
+            known = ("base_url", "api_key", *(Connection.__init__.__kwdefaults__ or ()))
+            raise InvalidRequest(
+                f"{type(self).__name__} has no parameter '{name}'.",
+                advice=nearest(name, known) or f"There are: {', '.join(known)}.",
+            )
         # A verbose traceback shows the names of a frame with their values: no name here keeps a key.
         api_key = secret_of(api_key)
         base_url = address_of(base_url, api_key)
@@ -91,7 +108,7 @@ class Connection:
         self.retries: int = told("retries", retries, RETRIES)
         self._models: list[Model] | None = None
         self._default: str | None = None
-        self._learned = False
+        self._learned = self._told_no_end = False
         self._secret = usable(api_key, self._reword("ACS_API_KEY"))
         self._workload = workload_of(workload)
         self._timeout: float = told("timeout", timeout, READ_TIMEOUT)
@@ -268,6 +285,8 @@ class Connection:
         return error.redacted(self._secret.censor).reworded(self._reword)
 
     def _reword(self, text: str) -> str:
+        if self.base_url in EMBEDDED:
+            text = text.replace(ConnectionFailed.advice, EMBEDDED_GONE)
         for name, given in self._names.items():
             text = text.replace(name, given)
         return text
@@ -288,6 +307,15 @@ class Connection:
         if (seconds is None or seconds >= WORTH_SAYING) and now - self._said_at >= SAY_EVERY:
             self._said_at = now
             _log.warning("acs-jupyter waits for %s (%s)", urlsplit(self.base_url).netloc, note)
+
+    def _tell_no_end(self, request: CompletionRequest, given: Mapping[str, Any]) -> None:
+        """Log once that a text was given no end: unless that was said (``max_tokens=None``)."""
+        if self._told_no_end or "max_tokens" in given or isinstance(request.max_tokens, int):
+            return
+        self._told_no_end = True
+        _log.warning(
+            "max_tokens is not set: the text may fill the model's whole window; max_tokens=128 ends it sooner."
+        )
 
     def _watch(self, exchange: Exchange) -> None:
         spent = exchange.usage

@@ -19,6 +19,9 @@ from .secret import HIDDEN, Secret
 READ_TIMEOUT = 900.0
 """Seconds without a byte: a cold boot may take most of it, and the service itself gives up at 840."""
 RETRIES = 3
+EMBEDDED: set[str] = set()
+"""Where embedded servers of this process answer, or have answered."""
+EMBEDDED_GONE = "It was the embedded server: %acs local starts it again."
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 

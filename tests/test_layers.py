@@ -38,6 +38,8 @@ FLOORS = [
         "machine.background",
         "parting",
         "plain",
+        "amounts",
+        "misnamed",
         "answer_form",
         "metering",
         "scores.vocabulary",

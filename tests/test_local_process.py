@@ -10,6 +10,7 @@ import pytest
 
 from acs_jupyter import Client, errors
 from acs_jupyter.machine.local_process import LocalServer
+from acs_jupyter.notebook.root import Notebook
 from tests.support.servers import environment
 
 
@@ -46,6 +47,27 @@ def test_it_ends_when_its_parent_is_killed() -> None:
 def test_it_says_why_it_cannot_start() -> None:
     with pytest.raises(errors.NotConfigured, match="no-such-file"):
         LocalServer.start("--gguf", "no-such-file.gguf")
+
+
+def test_a_typo_leaves_the_server_that_runs_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ACS_API_BASE", "ACS_API_KEY"):
+        monkeypatch.setenv(name, "")
+    said: list[str] = []
+    notebook = Notebook()
+    server = notebook.start_local("--scripted", tell=said.append)
+    try:
+        said.clear()
+        with pytest.raises(errors.NotConfigured, match="no-such-file") as caught:
+            notebook.start_local("--gguf", "no-such-file.gguf", tell=said.append)
+        assert [line for line in said if line in str(caught.value) or "cannot be read" in line] == []
+        assert server.alive
+        with Client() as client:
+            assert client.complete('#scripted say="hello"', max_tokens=9).text == "hello"
+            server.stop()
+            with pytest.raises(errors.ConnectionFailed, match="%acs local starts it again"):
+                client.complete("Hi", max_tokens=3)
+    finally:
+        notebook.close()
 
 
 def running(pid: int) -> bool:

@@ -74,8 +74,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """A sentence that suggests the nearest known word, or ``""``."""
-    found = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    """A sentence that suggests the nearest known word, one that begins so first; or ``""``."""
+    known = list(known)
+    begun = [one for one in known if len(word.strip("-")) > 1 and one.startswith(word)]
+    found = sorted(begun, key=len)[:1] or get_close_matches(word, known, n=1, cutoff=0.6)
     return f" Did you mean {found[0]}?" if found else ""
 
 

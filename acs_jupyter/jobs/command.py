@@ -177,7 +177,7 @@ def _print(completion: Completion, as_json: bool) -> None:
     if not as_json:
         sys.stdout.buffer.write(completion.text.encode("utf-8", "surrogatepass"))
         sys.stdout.flush()
-        after = "\n" if sys.stdout.isatty() else ""  # the text itself ends where it ends
+        after = "" if completion.text.endswith("\n") else "\n"  # the text itself ends where it ends
         print(f"{after}{_summary(completion)}", file=sys.stderr)
         return
     choices = [
@@ -222,6 +222,7 @@ def _describe(job: Job, as_json: bool) -> None:
 
 
 def _failed(error: AcsError, as_json: bool) -> None:
+    error.reworded(lambda text: text.replace("%acs budget", "acs-jupyter budget"))
     print(f"acs-jupyter: {error}", file=sys.stderr)
     if as_json:
         told = {

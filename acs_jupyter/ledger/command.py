@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..amounts import tokens
 from ..commands.budget_options import add_arguments
 from ..commands.parsing import near
 from ..errors import AcsError, InvalidRequest, NotConfigured
 from ..machine import whole_file
-from ..notebook.options import tokens
 from . import ledger, of_environment, report, resolve
 from . import words as budget_words
 

@@ -58,12 +58,20 @@ def _run(port: int, browser: bool, gguf: str | None) -> int:
             if _answers(lab, place):
                 print(f"\nThe notebook: http://127.0.0.1:{place}/lab/tree/{notebook.name}?token={token}")
                 print("Ctrl-C ends the server and JupyterLab.", flush=True)
+                tell_a_shell(settings)
             while server.poll() is None and lab.poll() is None:
                 time.sleep(0.2)
             return lab.poll() or server.poll() or 0
         except KeyboardInterrupt:
             print("\nEnding the server and JupyterLab ...", flush=True)
             return 0
+
+
+def tell_a_shell(settings: dict[str, str]) -> None:
+    """What a shell beside it needs, on a terminal alone: a log would keep the key."""
+    if sys.stderr.isatty():
+        exports = " ".join(f"{name}={value}" for name, value in settings.items())
+        print(f"In another shell: export {exports}", file=sys.stderr, flush=True)
 
 
 def free_port(wanted: int) -> int:

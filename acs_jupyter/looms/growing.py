@@ -15,6 +15,7 @@ from ..log import revising
 from ..log.events import AnyEvent, NodeOpened, Origin
 from ..log.session import Session
 from ..notebook.continuing import Place
+from ..notebook.defaults import CELL_DEFAULTS
 
 _SEEDS = 2**63
 Sink = Callable[[list[AnyEvent]], None]
@@ -104,7 +105,7 @@ def _fields(
     kept = {**Place(session, node).fields, **(session.arrangement.mark(node, "sampling") or {})}
     if isinstance(kept.get("seed"), int):
         kept["seed"] = (kept["seed"] + earlier) % _SEEDS  # the same seed would give the same text again
-    given = {**kept, **({} if n is None else {"n": n}), **sampling}
+    given = {"max_tokens": CELL_DEFAULTS["max_tokens"], **kept, **({} if n is None else {"n": n}), **sampling}
     return streamed_if_possible(given)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from ..checks import build_request
 from ..completion import Choice, Completion
 from ..errors import InvalidRequest
 from ..log import events as ev
 from ..log.session import Session
+from ..misnamed import Named
 from ..wire import Fields, request_fields
 from .growing import Growth, alternative, continuation
 from .measuring import Measuring
@@ -31,7 +32,7 @@ DEFAULTS: dict[str, Any] = {"logprobs": 5}
 """Sampling of a loom that nobody told otherwise: without log-probabilities there would be no tokens."""
 
 
-class Loom(Measuring):
+class Loom(Measuring, Named):
     """A tree of texts.
 
     ``source`` is a prompt, a session, a completion or one of its choices; ``None`` begins with nothing. It grows with
@@ -39,6 +40,11 @@ class Loom(Measuring):
     told otherwise; every node grows as the one it came from. Operations return the id of the node to look at, and raise
     :class:`InvalidRequest` with one line when they cannot be done; then nothing has changed.
     """
+
+    INSTEAD: ClassVar[dict[str, str]] = {
+        "search": "find(TEXT) looks for a text, where(PREDICATE) for what is known of nodes.",
+        "complete": "grow(NODE, N) continues a node.",
+    }
 
     def __init__(
         self,
@@ -212,8 +218,9 @@ class Loom(Measuring):
     def grow(self, node: str, n: int | None = None, **sampling: Any) -> list[str]:
         """Continue a node ``n`` times by one request; its children's ids, when all have come.
 
-        Sampling is the node's own with ``sampling`` on top, and is remembered by the new nodes. What came before an
-        error or an interrupt is kept. Raises :class:`AcsError`.
+        Sampling is the node's own with ``sampling`` on top, and is remembered by the new nodes; where neither says
+        ``max_tokens`` it is 128, as in a cell and in the window (``None``: to the end of the model's window). What came
+        before an error or an interrupt is kept. Raises :class:`AcsError`.
         """
         return self._driven(continuation(self.session, node, n, self._fields(sampling)))
 

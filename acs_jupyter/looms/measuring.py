@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..amounts import budget_of
 from ..completion import Choice, Completion
 from ..errors import InvalidRequest
 from ..log import events as ev
@@ -140,6 +141,7 @@ class Measuring(Changing):
     def _mapped(
         self, node: str, how: dict[str, Any], progress: bool | None
     ) -> Iterator[tuple[Multiverse, Any, Callable[[bool], None]]]:
+        how |= {"budget": budget_of(how["budget"])} if "budget" in how else {}
         with shown("map", how, progress) as bar:
             work = self._map(node, how, bar.mapped)
             bar.begin(work[0])
@@ -254,6 +256,7 @@ class Measuring(Changing):
         self._check_writable()
         revising.existing(self.session, node)
         fields = ("width", "depth", "how", "keep", "budget", "requests", "name")
+        how |= {"budget": budget_of(how["budget"])} if "budget" in how else {}
         own = {name: how[name] for name in fields if name in how}
         own.setdefault("keep", own.get("width", 3))
         own.setdefault("name", getattr(scorer, "__name__", "scorer"))

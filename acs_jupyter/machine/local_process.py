@@ -16,7 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import NotConfigured
+from ..settings import EMBEDDED
 
+_WHY_NOT = "acs-jupyter: "
 START_SECONDS = 600.0
 """The first start fetches the model file."""
 
@@ -77,6 +79,7 @@ class LocalServer:
             cls(process, "", "").stop()
             raise
         server = cls(process, found["ACS_API_BASE"], found["ACS_API_KEY"])
+        EMBEDDED.add(server.base)
         atexit.register(server.stop)
         return server
 
@@ -98,6 +101,8 @@ def _first_lines(
         if name == "out" and "=" in line:
             variable, value = line.split("=", 1)
             found[variable] = value
+        elif line.startswith(_WHY_NOT):
+            last = line.removeprefix(_WHY_NOT)  # of which the error speaks
         elif line:
             last = line
             tell(line)

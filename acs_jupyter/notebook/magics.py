@@ -24,7 +24,7 @@ from .body import BODILESS, PROMPTED, as_typed, bodiless, exact_body
 from .continuing import place_of
 from .defaults import names
 from .display import make_view, show_copy
-from .options import CellOptions, nearest, option_names, parse_cell_line, split, uncommented
+from .options import CellOptions, asks_for_help, nearest, option_names, parse_cell_line, split, uncommented
 from .root import Notebook
 from .telling import Telling, misconfigured
 from .template import fill
@@ -59,6 +59,9 @@ class AcsMagics(Magics, CellTraits):
     def cell(self, line: str, cell: str) -> None:
         """Continue the cell's body. The body is the prompt, byte for byte; ``%acs help`` lists the options."""
         with self.telling:
+            if asks_for_help(uncommented(line)):
+                print(topics.text("options")[0])
+                return
             self._run(uncommented(line), self._prompt(line, cell))
 
     @no_var_expand
@@ -68,7 +71,7 @@ class AcsMagics(Magics, CellTraits):
         with self.telling:
             command, _, rest = uncommented(line).strip().partition(" ")
             if command not in (*COMMANDS, BODILESS, PROMPTED):
-                if not command:
+                if command in ("", "-h", "--help"):
                     print(topics.text("")[0])
                     return None
                 raise InvalidRequest(
@@ -137,6 +140,9 @@ class AcsMagics(Magics, CellTraits):
 
     def _cell(self, rest: str) -> None:
         """A ``%%acs`` cell without a body, as :func:`bodiless` passes it on."""
+        if asks_for_help(rest):
+            print(topics.text("options")[0])
+            return
         if parse_cell_line(rest).continues is None:
             raise InvalidRequest(
                 "The cell has no body: there is no prompt. "

@@ -17,13 +17,14 @@ from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Any, NoReturn
 
+from ..amounts import tokens
 from ..errors import InvalidRequest
 
 HELP: dict[str, str] = {
     "model": "model id from `%acs models`",
     "max_tokens": "most tokens to generate for each choice",
     "n": "number of choices, 1 to 16",
-    "temperature": "0 is greedy, 1 samples as trained",
+    "temperature": "0 is greedy, 1 samples as trained; not sent: the server's default, usually 1",
     "top_p": "keep the smallest set of tokens with this probability mass, above 0 to 1",
     "top_k": "keep the k most likely tokens, -1 is off",
     "min_p": "drop tokens below this share of the best one's probability, 0 to 1",
@@ -53,7 +54,6 @@ JOB_FLAGS: dict[str, str] = {
     "--idempotency-key": "with --job: a key of your own; else it is made from the request and the tag",
 }
 
-_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 BUDGET = "most tokens this cell may take, prompt and text together, such as 2000 or 50k"
 
 SHORT = {"model": "-m", "n": "-n", "temperature": "-t"}
@@ -72,6 +72,7 @@ class CellOptions:
     """What the line of a ``%%acs`` cell asks for."""
 
     fields: dict[str, Any] = field(default_factory=dict)
+    """``None``: the field is not sent, whatever the settings say."""
     name: str | None = None
     dry: bool = False
     background: bool = False
@@ -83,15 +84,28 @@ class CellOptions:
 
 def parse_cell_line(line: str) -> CellOptions:
     """The options of a ``%%acs`` line. Raises :class:`InvalidRequest` with the nearest option's name."""
-    values = vars(_cell_parser().parse_args(split(line)))
+    parser = _cell_parser()
+    parser.words = split(line)
+    values = vars(parser.parse_args(parser.words))
     name, dry, background, fill, place, budget = (
         values.pop(key) for key in ("out", "dry", "bg", "fmt", "in", "budget")
     )
     if name is not None and not _free_name(name):
         raise InvalidRequest(f"-o {name}: a name for a variable of your own is needed, such as -o result.")
     job = _job_options(values, background)
-    fields = {key: value for key, value in values.items() if value is not None}
+    fields = {key: _or_none(key, value) for key, value in values.items() if value is not None}
     return CellOptions(fields, name, dry, background, fill, job, place, budget)
+
+
+def asks_for_help(line: str) -> bool:
+    """Whether ``-h`` or ``--help`` stands in a line. Raises :class:`InvalidRequest`."""
+    return not {"-h", "--help"}.isdisjoint(split(line))
+
+
+def _or_none(name: str, value: Any) -> Any:
+    if name == "stop" and NONE in value and len(value) > 1:
+        raise InvalidRequest("stop=none stands alone: leave out the other --stop, or this one.")
+    return None if value is NONE or value == [NONE] else value
 
 
 def _job_options(values: dict[str, Any], background: bool) -> JobOptions | None:
@@ -103,6 +117,8 @@ def _job_options(values: dict[str, Any], background: bool) -> JobOptions | None:
     return JobOptions(tag, key) if wanted else None
 
 
+NONE = object()
+"""What ``none`` is while a line is read: the field is not sent, whatever the settings say."""
 _OF_THE_SHELL = ("_", "__", "___", "In", "Out", "exit", "quit", "get_ipython")
 """Names that IPython writes itself, or cannot do without."""
 
@@ -118,17 +134,6 @@ def parse_value(name: str, text: str) -> Any:
         return _CONVERT[name](text)
     except ValueError as error:
         raise InvalidRequest(f"{name}={_short(text)}: {error}.") from None
-
-
-def tokens(text: str) -> int:
-    """A number of tokens, such as ``50000``, ``50_000``, ``50k`` or ``1.5m``. Raises ``ValueError``."""
-    found = re.fullmatch(r"([0-9][0-9_,]*)(\.[0-9]+)?([kmb]?)", text.strip().lower())
-    if found and found[2] and not found[3]:
-        raise ValueError(f"a whole number of tokens is needed, such as {found[0]}k or {found[0]}m")
-    count = round(float(re.sub("[_,]", "", found[1]) + (found[2] or "")) * _UNITS[found[3]]) if found else 0
-    if not 0 < count < 10**15:
-        raise ValueError("a number of tokens above 0 is needed, such as 50000, 50k or 1.5m")
-    return count
 
 
 def parse_switch(name: str, text: str) -> bool:
@@ -169,19 +174,22 @@ def setting_names() -> list[str]:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A sentence that suggests the nearest known word, or ``""``."""
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
+    """A sentence that suggests the nearest known word, one that begins so first; or ``""``."""
+    begun = [one for one in known if len(word.strip("-")) > 1 and one.startswith(word)]
+    near = sorted(begun, key=len)[:1] or get_close_matches(word, known, n=1, cutoff=0.6)
     return f" Did you mean {near[0]}?" if near else ""
 
 
 class _Parser(argparse.ArgumentParser):
+    words: list[str] = []  # noqa: RUF012  # replaced, never changed
+
     def error(self, message: str) -> NoReturn:
         unknown = re.match(r"unrecognized arguments: (\S+)", message)
         if unknown:
             word = unknown.group(1)
             if not word.startswith("-"):
-                raise InvalidRequest(f"'{word}' is not an option; write the prompt into the cell's body.")
-            if word in ("-h", "--help", "--"):
+                raise InvalidRequest(f"'{word}' is not an option; write {_meant(word, self.words)}.")
+            if word == "--":
                 raise InvalidRequest("`%acs help options` lists the options.")
             key = word.split("=")[0].replace("_", "-")
             hint = nearest(key, option_names()) or " `%acs help options` lists them."
@@ -193,6 +201,18 @@ class _Parser(argparse.ArgumentParser):
             flag = flag or missing.group(1).split("/")[-1]
             raise InvalidRequest(f"{flag} needs a value; one that begins with a dash is written {flag}=-1.")
         raise InvalidRequest(message[0].upper() + message[1:] + ".")
+
+
+def _meant(word: str, words: list[str]) -> str:
+    """What to do about a word that stands where an option is due."""
+    name, equals, value = word.partition("=")
+    option = f"--{name.replace('_', '-')}"
+    if equals and option in option_names():
+        return f"{option} {value}" if value else f"{option} and its value"
+    before = [one for one in words[: words.index(word)] if one.startswith("--")]
+    if before and before[-1].partition("=")[0] == "--stop":
+        return "--stop before each text: --stop A --stop B"
+    return "the prompt into the cell's body"
 
 
 def _cell_parser() -> _Parser:
@@ -221,6 +241,8 @@ def _cell_parser() -> _Parser:
 
 def _told(name: str, convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def read(text: str) -> Any:
+        if (text if name == "stop" else text.lower()) == "none" and name in _CONVERT:
+            return NONE
         try:
             return convert(text)
         except ValueError as error:

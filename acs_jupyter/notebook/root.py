@@ -217,7 +217,8 @@ class Notebook:
         """
         before = "" if place is None else place.text
         fields = {**self.defaults, **(place.fields if place else {}), **options.fields}
-        return self.asked(before + prompt, fields, ask=ask)
+        sent = {name: value for name, value in fields.items() if value is not None}
+        return self.asked(before + prompt, sent, ask=ask)
 
     def asked(self, text: str, fields: dict[str, Any], *, ask: bool = True) -> CompletionRequest:
         """The request of these fields and no defaults: the model named, streamed where the contract allows."""
@@ -266,7 +267,9 @@ class Notebook:
         if self.last_prompt is None:
             raise InvalidRequest("There is no prompt yet: run a %%acs cell first.")
         prompt, options = self.last_prompt
-        kept = {k: v for k, v in options.fields.items() if k in ("model", "add_special_tokens")}
+        kept = {
+            k: v for k, v in options.fields.items() if k in ("model", "add_special_tokens") and v is not None
+        }
         one = CellOptions({**kept, "max_tokens": 1, "logprobs": 10, "n": 1, "temperature": 0.0})
         found = notes(prompt, add_special_tokens=kept.get("add_special_tokens", True))
 
@@ -297,17 +300,18 @@ class Notebook:
     def start_local(self, *arguments: str, tell: Callable[[str], None]) -> LocalServer:
         """Start the embedded server for this kernel, once, and use it from here on.
 
-        With ``arguments`` (those of ``acs-jupyter serve``) a running one is replaced.
+        With ``arguments`` (those of ``acs-jupyter serve``) a running one is replaced, once the new one answers.
         """
-        if self._local is not None and arguments:
-            self._local.stop()
-        if self._local is None or not self._local.alive:
-            self._local = LocalServer.start(*arguments, tell=tell)
-        self.base_url, self.api_key = self._local.base, Secret(self._local.key)
-        for name, value in (("ACS_API_BASE", self._local.base), ("ACS_API_KEY", self._local.key)):
+        before = server = self._local
+        if server is None or arguments or not server.alive:
+            self._local = server = LocalServer.start(*arguments, tell=tell)
+            if before is not None:
+                before.stop()
+        self.base_url, self.api_key = server.base, Secret(server.key)
+        for name, value in (("ACS_API_BASE", server.base), ("ACS_API_KEY", server.key)):
             self._environment.setdefault(name, os.environ.get(name))
             os.environ[name] = value
-        return self._local
+        return server
 
     def close(self) -> None:
         """End the pump and the embedded server."""

@@ -63,10 +63,10 @@ A changed cell, or another --job-tag, is another job. -o NAME keeps the job:
 %acs jobs                              all of them, live: state, result, cancel, open, ids for a bug report
 %acs jobs ID | cancel ID               one as a completion; end one
 
-A job has no stream, no logprobs (a cell's default is dropped), no prompt_logprobs, and at most 4,096 tokens: leave out
---job for these. It waits at most 24 hours, its result is kept for 24 hours after its end, and seven days later the
-service forgets it: from then on the same cell is new, paid work. Submitted jobs are in a private file on this machine,
-with their prompts; ACS_JOURNAL=off keeps none."""
+A job has no stream, no alternatives (--logprobs 0 gives each token's own log-probability; a cell's default is dropped),
+no prompt_logprobs, and at most 4,096 tokens: leave out --job for these. It waits at most 24 hours, its result is kept
+for 24 hours after its end, and seven days later the service forgets it: from then on the same cell is new, paid work.
+Submitted jobs are in a private file on this machine, with their prompts; ACS_JOURNAL=off keeps none."""
 
 
 _CONTINUE = """\

@@ -17,6 +17,8 @@ A setting is looked for in this order; the first place that has it counts:
     4  IPython's configuration         c.AcsMagics.max_tokens = 40 in ipython_config.py, or %config
     5  the default                     max_tokens 128, logprobs 5, notes on, timeout 900, retries 3
 
+What is set nowhere is not sent, and the server's own default holds: temperature 1, top_p 1, top_k off (in vLLM, unless
+the model's generation config says otherwise). With none an option is not sent either: %%acs --logprobs none.
 Every field of a request can be set under its own name, and notes (on, off), timeout, retries, longest_wait (seconds).
 A cell that continues another (--in) takes that one's sampling before 2. Server and key come from ACS_API_BASE and
 ACS_API_KEY, or %acs local; a key is in no configuration and is never shown. In Python an argument goes over the

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..amounts import budget_of
 from ..errors import InvalidRequest
 from ..ledger import ledger
 from ..ledger.meter import KeyMeter
@@ -80,7 +81,7 @@ def prepared(
     seeds: Iterable[int] | None = None,
     grid: Mapping[str, Iterable[Any]] | None = None,
     client: Client | AsyncClient | None = None,
-    budget: int | None = None,
+    budget: int | str | None = None,
     in_flight: int = 16,
     starts: int = 590,
     per_model: int | Mapping[str, int] | None = None,
@@ -93,7 +94,8 @@ def prepared(
     **fields: Any,
 ) -> Rollout:
     """A rollout whose file is open and of which nothing has been sent; see :func:`rollout`."""
-    _positive(in_flight=in_flight, burst=burst, batch=batch, budget=1 if budget is None else budget)
+    most = budget_of(budget)
+    _positive(in_flight=in_flight, burst=burst, batch=batch, budget=1 if most is None else most)
     _positive(least=0, starts=starts, retries=retries)
     if "model" in fields:
         models = _one_of(models, fields.pop("model"))
@@ -115,7 +117,7 @@ def prepared(
         journal.recover(retry_failed=retry_failed)
         limits = Limits(in_flight, starts, _per_model(per_model, plan), retries, burst)
         kept = Cache(default_path() if cache is True else Path(cache), sender.base_url) if cache else None
-        work = Work(journal, plan, sender, limits, batch, budget, kept, named_by_file=stored is not None)
+        work = Work(journal, plan, sender, limits, batch, most, kept, named_by_file=stored is not None)
         return Rollout(path, work)
     except BaseException as problem:
         journal.close(refused=True)

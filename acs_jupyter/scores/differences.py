@@ -104,6 +104,11 @@ def difference(first: Score, second: Score) -> Difference:
     Stretches are the shortest at whose ends both have a token's end. Raises :class:`InvalidRequest` when the texts have
     nothing in common that both score.
     """
+    for given in (first, second):
+        if not hasattr(given, "tokens"):
+            raise InvalidRequest(
+                f"difference takes two scores, not {type(given).__name__}: difference(score(text), score(other))."
+            )
     left, right = _Read(first), _Read(second)
     spots: list[Spot] = []
     matched = 0

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..amounts import budget_of
 from ..completion import MINUS_INFINITY
 from ..errors import InvalidRequest, NoPromptLogprobs
 from ..rollouts import rollout
@@ -192,7 +193,9 @@ def _send(
 ) -> list[tuple[int, Text]]:
     """Run the file to its end, or as far as it goes, and read it meanwhile."""
     largest = max((len(text.encode("utf-8", "surrogatepass")) for _, text in texts), default=1)
-    budget = options.get("budget")  # of which a batch must not hold much, or the rest could not be used
+    budget = budget_of(
+        options.get("budget")
+    )  # of which a batch must not hold much, or the rest could not be used
     room = _BATCH_BYTES if budget is None else min(_BATCH_BYTES, budget // _BATCH)
     batch = 1 if plan.top else max(1, min(_BATCH, room // largest))
     same = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": plan.top, "batch": batch}

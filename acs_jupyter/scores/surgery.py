@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..amounts import budget_of
 from ..errors import InvalidRequest
 from .scoring import client_of, run_steps, with_limit
 from .seams import continuation_of, continuation_steps
@@ -113,7 +114,7 @@ class Surgery:
     def run(
         self,
         *,
-        budget: int | None = None,
+        budget: int | str | None = None,
         client: Client | None = None,
         into: str | os.PathLike[str] | None = None,
         **how: Any,
@@ -128,8 +129,9 @@ class Surgery:
         Raises :class:`InvalidRequest` when the budget has no room for the first request, or the request's error (a text
         above the model's context is one: read in windows it would cost more than was said).
         """
+        most = budget_of(budget)
         if into is not None:
-            self._through(Path(into), budget, client, how)
+            self._through(Path(into), most, client, how)
             return self
         if how:
             raise InvalidRequest(
@@ -138,13 +140,13 @@ class Surgery:
         before = self.spent
         with client_of(client) as used:
             while left := self._left()[: self._batch]:
-                room = None if budget is None else budget - (self.spent - before)
+                room = None if most is None else most - (self.spent - before)
                 while room is not None and left and sum(map(self._bound, left)) > room:
                     left.pop()
                 if left:
                     self._measure(left, used)
                 elif self.spent == before:
-                    raise self._no_room(budget)
+                    raise self._no_room(most)
                 else:
                     break
         return self

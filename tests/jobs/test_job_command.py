@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from acs_jupyter.errors import BudgetRefused
+from acs_jupyter.jobs.command import _failed
 from tests.support.player import HANG, Player, whole
 from tests.support.servers import Running, environment, serving
 
@@ -51,6 +53,10 @@ def test_run_prints_the_text_and_finds_its_job_again(scripted_server: Running) -
     assert first.returncode == second.returncode == 0
     assert first.stdout == second.stdout == "é <b>\r\n🦊 ".encode()
     assert first.stderr.splitlines()[0].startswith(b"job job_")
+    assert (
+        first.stderr.splitlines()[1] == b""
+    )  # the text ends in mid-line: what is said of it does not go on there
+    assert first.stderr.splitlines()[2].startswith(b"job job_")
     assert first.stderr.splitlines()[0].split(b":")[0] == second.stderr.splitlines()[0].split(b":")[0]
     assert b"(found: this request has it already)" in second.stderr
     assert b"found" not in first.stderr
@@ -231,6 +237,19 @@ def test_a_prompt_on_standard_input_is_exact() -> None:
     )  # fmt: skip
     assert (bad.returncode, bad.stdout) == (2, b"")
     assert b"not UTF-8 (byte 2)" in bad.stderr
+
+
+def test_a_text_that_ends_its_line_is_followed_at_once(scripted_server: Running) -> None:
+    done = submit(scripted_server, '#scripted say="one\\n"', tokens=20)
+    assert done.stdout == b"one\n"
+    assert [line[:8] for line in done.stderr.splitlines()] == [b"job job_"] * 2
+
+
+def test_a_refusal_names_the_shell_s_own_command(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = BudgetRefused("The limit leaves 0 tokens.")
+    refused.hint = "Raise the limit: `%acs budget --limit N`."
+    _failed(refused, as_json=False)
+    assert capsys.readouterr().err.endswith("Raise the limit: `acs-jupyter budget --limit N`.\n")
 
 
 def test_what_may_be_asked_again_has_a_code_of_its_own() -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from acs_jupyter import AsyncClient, BudgetMeter, Client, errors
+from acs_jupyter.amounts import tokens
 from acs_jupyter.ledger import ledger, report, resolve
-from acs_jupyter.notebook.options import tokens
 from tests.support.player import CLOSE, DONE, Player, stream, whole
 from tests.support.servers import Running, environment
 from tests.support.shells import KEY, Shell

@@ -220,6 +220,26 @@ def test_an_interrupt_keeps_the_partial_text_and_is_raised_again(shell: Shell, c
     assert shell["r"].usage.completion_tokens == 2
 
 
+@pytest.mark.parametrize("option", ["logprobs", "max-tokens", "temperature", "stop", "seed"])
+def test_none_in_a_cell_sends_no_such_field_over_any_setting(shell: Shell, connect: Any, option: str) -> None:
+    connect("http://127.0.0.1:9")
+    values = {"logprobs": "3", "max-tokens": "7", "temperature": "0.5", "stop": "x", "seed": "4"}
+    shell.run(f"%acs set {option} {values[option]}")
+    name = option.replace("-", "_")
+    assert name in shell.run("%%acs --dry -m m\nHi").out
+    ran = shell.run(f"%%acs --dry -m m --{option} none\nHi")
+    assert ran.ok
+    assert f'"{name}"' not in ran.out
+
+
+@pytest.mark.parametrize("cell", ["%%acs --help", "%%acs -h\nHi", "%%acs --max-tokens 3 --help\nHi"])
+def test_help_is_asked_for_as_in_a_shell(shell: Shell, cell: str) -> None:
+    ran = shell.run(cell)
+    assert ran.ok
+    assert ran.out == shell.run("%acs help options").out
+    assert shell.run("%acs --help").out == shell.run("%acs help").out
+
+
 def test_dry_shows_the_request_and_sends_nothing(shell: Shell, connect: Any) -> None:
     server = connect(PARIS)
     ran = shell.run("%%acs --dry -m m -n 2 --seed 1\n{x}")
@@ -336,7 +356,7 @@ def test_what_is_not_understood_is_not_ignored(shell: Shell) -> None:
     assert "takes nothing more" in shell.run("%acs models foo").out
     assert "--gguf FILE" in shell.run("%acs local --guf x").out
     assert "no-such.gguf" in shell.run("%acs local --gguf no-such.gguf").out
-    assert "%acs help options" in shell.run("%%acs --help\nHi").out
+    assert "--max-tokens" in shell.run("%%acs --help\nHi").out
     assert "%acs help options" in shell.run("%%acs --zzzzz\nHi").out
     assert "Topics: budget, compare, continue" in shell.run("%acs help zzz").out
 

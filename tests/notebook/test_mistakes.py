@@ -24,6 +24,15 @@ MISTAKES = (
     ("%%acs --top-p 0\nHi", r"top_p=0\.0: a number above 0 is needed\."),
     ("%%acs -n 99\nHi", r"n=99: a whole number of at most 16 is needed\."),
     ("%%acs -m scriptd --max-tokens 1\nHi", r"Did you mean scripted\?"),
+    ("%%acs --temp 0.5\nHi", r"Did you mean --temperature\?"),
+    ("%%acs --max 3\nHi", r"Did you mean --max-tokens\?"),
+    ("%%acs max-tokens=5\nHi", r"'max-tokens=5' is not an option; write --max-tokens 5\."),
+    (
+        '%%acs --stop "\\n" "."\nHi',
+        r"'\.' is not an option; write --stop before each text: --stop A --stop B\.",
+    ),
+    ("%%acs --stop none --stop a\nHi", r"stop=none stands alone"),
+    ("Client().complete('Hi', temp=1)", r"Did you mean 'temperature'\?"),
     ("%%acs", r"there is no prompt\. Write one below"),
     ("%%acs hello\nworld", r"'hello' is not an option; write the prompt into the cell's body\."),
     (

@@ -3,10 +3,11 @@
  * survives when the view around it is drawn anew.
  */
 import { freshId, make } from "./dom";
+import { keep } from "./shortcuts";
 import { boxed, ExactText } from "./exact";
 
 /** Keys and clipboard are the box's: JupyterLab has uses of its own for them. */
-const KEPT = ["keydown", "keyup", "keypress", "copy", "cut", "paste", "beforeinput", "input", "contextmenu"];
+const KEPT = "keydown keyup keypress copy cut paste beforeinput input contextmenu";
 
 export class Editor {
   readonly element = make("form", "acs-edit");
@@ -31,8 +32,7 @@ export class Editor {
     this.#box.addEventListener("input", () => this.#exact.edited(this.#box.value));
     this.#box.spellcheck = false;
     this.#box.rows = Math.min(14, Math.max(4, Math.ceil(original.length / 60)));
-    this.#box.setAttribute("data-lm-suppress-shortcuts", "true");
-    for (const type of KEPT) this.element.addEventListener(type, (event) => event.stopPropagation());
+    keep(this.element, KEPT);
     this.element.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
       else if (event.key === "Escape" && this.text === original) ended();

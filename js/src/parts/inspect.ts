@@ -1,10 +1,10 @@
 /**
  * Looking at tokens with the pointer and with the keyboard: one tab stop a text, arrows from token to token.
  *
- * No key leaves the widget: JupyterLab reads keys before anyone else unless the focused element itself asks
- * it not to (its shortcuts are for `:focus`, so asking further up is too late).
+ * No key leaves the widget, but for those that `shortcuts.ts` lets pass.
  */
 import { spoken } from "./description";
+import { keepKeys, passes } from "./shortcuts";
 import type { Tooltip } from "./tooltip";
 import type { NodeState } from "../state";
 import type { Piece } from "./text";
@@ -84,6 +84,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     rest = { x, y };
   };
 
+  keepKeys(root, signal);
   on("pointermove", moved);
   on("pointerover", (event) => {
     moved(event);
@@ -104,7 +105,6 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
     pin(element);
   });
   on("focusin", (event) => {
-    if (event.target instanceof Element) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
     const element = tokenAt(event.target);
     const looked = element === null ? undefined : inspection.look(element);
     if (element === null || looked === undefined) return;
@@ -125,7 +125,7 @@ export function inspect(root: HTMLElement, tip: Tooltip, inspection: Inspection,
       const at = stops.findIndex((one) => one === document.activeElement);
       const step = { ArrowDown: 1, ArrowUp: -1, Tab: event.shiftKey ? -1 : 1 }[event.key];
       const next = step === undefined ? undefined : stops[at + step];
-      event.stopPropagation();
+      if (!passes(event)) event.stopPropagation();
       if (event.key === "Escape") goBack(true);
       else if (next !== undefined && at + (step ?? 0) >= 0) next.focus();
       else if (event.key === "Tab") {

@@ -2,10 +2,11 @@
  * A box for a text that a command needs: an edit, a new node, a note, a place to split at.
  */
 import { freshId, make } from "./dom";
+import { keep } from "./shortcuts";
 import { ExactText, surrogateProblem } from "./exact";
 
 /** Keys and clipboard are the box's: the loom and JupyterLab have uses of their own for them. */
-const KEPT = ["keydown", "keyup", "keypress", "copy", "cut", "paste", "input", "contextmenu"];
+const KEPT = "keydown keyup keypress copy cut paste input contextmenu";
 
 export interface Question {
   label: string;
@@ -33,7 +34,6 @@ export class Ask {
   constructor(readonly closed: () => void) {
     this.#label.htmlFor = this.#area.id = freshId("ask");
     this.#area.spellcheck = false;
-    this.#area.setAttribute("data-lm-suppress-shortcuts", "true");
     this.#problem.setAttribute("role", "alert");
     this.#send.type = "submit";
     const cancel = make("button", "acs-quiet", "Cancel");
@@ -43,7 +43,7 @@ export class Ask {
     row.append(this.#send, cancel, this.#note);
     this.element.append(this.#label, this.#area, this.#problem, row);
     this.element.hidden = this.#problem.hidden = true;
-    for (const type of KEPT) this.element.addEventListener(type, (event) => event.stopPropagation());
+    keep(this.element, KEPT);
     // JupyterLab refuses line breaks in any box inside a cell, by a listener on the box itself.
     this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
     this.#area.addEventListener("input", () => this.#exact.edited(this.#area.value));

@@ -5,6 +5,7 @@ import type { Fields } from "../host";
 import { freshId, make } from "./dom";
 import type { Field } from "./fields";
 import { Form } from "./form";
+import { keep } from "./shortcuts";
 import { fieldsOf } from "./requestfields";
 
 const MOST = 16;
@@ -39,9 +40,7 @@ export class GrowForm {
     this.element.append(top, this.#form.element);
     this.element.setAttribute("aria-label", "Grow");
     this.element.hidden = true;
-    for (const type of ["keydown", "keyup", "keypress", "copy", "cut", "paste"]) {
-      this.element.addEventListener(type, (event) => event.stopPropagation());
-    }
+    keep(this.element, "keydown keyup keypress copy cut paste");
     this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
     this.element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;

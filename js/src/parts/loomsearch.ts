@@ -1,6 +1,7 @@
 /**
  * The search of a loom: by a text, or by a predicate that the kernel reads; and the way through what was found.
  */
+import { keep } from "./shortcuts";
 import { freshId, make, say } from "./dom";
 
 const AFTER_MS = 200;
@@ -32,9 +33,7 @@ export class SearchBar {
     this.element.append(label, this.#box, this.#how, this.#count);
     this.element.hidden = true;
     this.#hint();
-    for (const type of ["keydown", "keyup", "keypress", "copy", "cut", "paste"]) {
-      this.element.addEventListener(type, (event) => event.stopPropagation());
-    }
+    keep(this.element, "keydown keyup keypress copy cut paste");
     this.#box.addEventListener("input", () => this.#soon());
     this.#how.addEventListener("change", () => {
       this.#hint();

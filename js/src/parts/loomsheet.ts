@@ -2,6 +2,7 @@
  * The sheet of keys.
  */
 import { freshId, make } from "./dom";
+import { passes } from "./shortcuts";
 import { COMMANDS, GRAPH_COMMANDS, keyWords, type Keys } from "./loomkeys";
 
 export class Sheet {
@@ -32,7 +33,7 @@ export class Sheet {
     this.element.tabIndex = -1;
     this.element.hidden = true;
     this.element.addEventListener("keydown", (event) => {
-      event.stopPropagation();
+      if (!passes(event)) event.stopPropagation();
       if (event.key !== "Escape" && event.key !== "?") return;
       event.preventDefault();
       this.close();

@@ -63,7 +63,10 @@ export class StatusLine {
     else this.#later = setTimeout(count, wait + FIGURES_EVERY_MS); // the next message is sooner, and needs no frame of its own
     say(this.#note, open && run.first_token_at === null ? waiting(run) : "");
     this.#sayId(run.request_id ?? run.completion_id);
-    if (!open && this.#stop.contains(document.activeElement)) this.#id.focus();
+    if (!open && this.#stop.contains(document.activeElement)) {
+      this.element.tabIndex = -1;
+      this.element.focus(); // where Stop was
+    }
     this.#stop.hidden = !open;
     this.#tell(state, run);
   }

@@ -14,6 +14,7 @@ import { ReadText } from "../parts/readtext";
 import { SpreadPanel } from "../parts/spreadpanel";
 import { copyText, saveFile } from "../parts/takeaway";
 import { quoted } from "../parts/text";
+import { keepKeys } from "../parts/shortcuts";
 import { dress } from "../shadow";
 
 const BESIDE: [Beside, string][] = [["nothing", "text"], ["value", "text and value"], ["id", "text and ids"], ["bytes", "text and bytes"]];
@@ -80,7 +81,7 @@ class View {
     this.#result.setAttribute("role", "status");
     say(this.#result, "");
     this.element.append(this.#line(), this.#bar(), this.#result, this.#text.element, this.#panel.element);
-    this.element.addEventListener("focusin", ({ target }) => target instanceof Element && target.setAttribute("data-lm-suppress-shortcuts", "true"), { signal });
+    keepKeys(this.element, signal);
     this.#repaint();
   }
 

@@ -136,6 +136,7 @@ class Bench {
     if (node === undefined || this.#go.getAttribute("aria-disabled") === "true" || !this.#sendable()) return;
     this.#putAside();
     this.#box.put(textTo(this.host.state, node));
+    this.#box.area.scrollTop = this.#box.area.scrollHeight; // where it goes on
     this.#edited();
     this.#ask({ type: "Continue", node, fields: this.#form.values });
   }

@@ -7,6 +7,7 @@ import { freshId, make, say } from "../dom";
 import { diffTable } from "./diff";
 import { MultiverseView, words } from "./multiverse";
 import { shown, type Measured } from "./told";
+import { keep } from "../shortcuts";
 import { trieTable } from "./trie";
 
 export type What = Measured["what"];
@@ -47,7 +48,7 @@ export class MeasurePanel {
     this.element.setAttribute("aria-labelledby", this.#title.id);
     this.element.tabIndex = -1;
     this.element.hidden = true;
-    for (const type of ["keydown", "keyup", "keypress", "copy", "cut", "paste"]) this.element.addEventListener(type, (event) => event.stopPropagation());
+    keep(this.element, "keydown keyup keypress copy cut paste");
     this.element.addEventListener("beforeinput", (event) => event.stopPropagation(), { capture: true });
     this.element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
@@ -161,7 +162,6 @@ const name = (node: string) => `node ${node}`;
 function number(value: string, least: number): HTMLInputElement {
   const box = make("input", "");
   Object.assign(box, { type: "number", value, min: String(least), step: "1" });
-  box.setAttribute("data-lm-suppress-shortcuts", "true");
   return box;
 }
 
