@@ -175,9 +175,26 @@ def draft_of(session: Session) -> Draft:
         draft.nodes[node.id] = made
         waiting += reversed(revising.alive(session, node.id))
     draft.current = _current(session)
-    if len(draft.nodes) < len(session.nodes):
-        draft.notes.append(f"{_nodes(len(session.nodes) - len(draft.nodes))} that were deleted are left out.")
+    gone = _deleted(session)
+    if gone:
+        was = "was deleted is" if gone == 1 else "were deleted are"
+        draft.notes.append(f"{_nodes(gone)} that {was} left out.")
     return draft
+
+
+def _deleted(session: Session) -> int:
+    """Nodes that a person deleted, with all below them. What an undo hides, or a split or merge replaced, is none."""
+    by: dict[str, str] = {}
+    for _, event in session.since(0):
+        if isinstance(event, Revised):
+            by |= {one.node: event.what for one in event.changes if one.field == "deleted"}
+    mark = session.arrangement.mark
+    tops = [node for node, what in by.items() if what == "delete" and mark(node, "deleted")]
+    gone: set[str] = set()
+    while tops:
+        gone.add(top := tops.pop())
+        tops += [child for child in session.nodes[top].children if not mark(child, "deleted")]
+    return len(gone)
 
 
 def _current(session: Session) -> str | None:
