@@ -48,6 +48,7 @@ from ..pump import Pump
 from ..widgets.loom import LoomWindow
 from .copies import Copies
 from .growing import USUAL, continuation, with_step
+from .saying import line_of
 from .surveying import Surveys
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class LoomDesk:
             else:
                 self._branch(intent, window)
         except (AcsError, ValueError, LookupError) as error:
-            window.tell(" ".join(str(error).split()))
+            window.tell(line_of(error, self.loom.session))
 
     # -- growing ------------------------------------------------------------------------------------
 
