@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
@@ -46,6 +47,10 @@ def it_grows(desk: Desk) -> None:
     assert [node[1] for node in nodes[2:5]] == [nodes[1][0]] * 3
 
 
+def _alone(row: Any, tree: Any) -> bool:
+    return row[1] is not None and [other[1] for other in tree].count(row[1]) == 1
+
+
 def it_edits_splits_and_merges(desk: Desk) -> None:
     before = desk.tree()
     desk.keys("ArrowRight", "e")
@@ -56,15 +61,35 @@ def it_edits_splits_and_merges(desk: Desk) -> None:
     assert desk.tree()[2] == [*before[2][:3], desk.tree()[2][3]]  # the original stays
     desk.keys("s")
     expect(desk.loom.locator(".acs-t:focus")).to_have_count(1)
-    desk.keys("ArrowRight", "s")
+    said = desk.loom.locator(".acs-loom-said")
+    expect(said).to_contain_text("Arrows choose a token; s splits before it")
+    desk.keys("Escape")
+    expect(desk.current).to_be_focused()
+    expect(said).not_to_contain_text("Arrows")
+    desk.keys("s")
+    expect(said).to_contain_text("Arrows")
+    desk.keys("ArrowRight")
+    expect(said).to_contain_text("Arrows")
+    desk.keys("s")
     desk.settled(9)
+    expect(said).not_to_contain_text("Arrows")
     desk.keys("u")
     desk.settled(8)
     desk.keys("r")
     desk.settled(9)
     head, tail = desk.tree()[3:5]
     assert (tail[1], head[2] + tail[2]) == (head[0], edited)
-    desk.keys("ArrowRight", "m")
+    levels = [int(str(desk.rows.nth(row).get_attribute("aria-level"))) for row in (3, 4)]
+    assert levels[1] == levels[0] + 1
+    goes_on = desk.loom.locator(".acs-loom-row > .acs-loom-goes:visible")
+    expect(desk.rows.nth(4).locator(".acs-loom-goes")).to_be_visible()
+    expect(desk.rows.nth(3).locator(".acs-loom-goes")).to_be_hidden()
+    assert goes_on.count() == len([row for row in desk.tree() if _alone(row, desk.tree())])
+    shoot(desk.page, "loom-goes-on")
+    desk.keys("ArrowRight", "T")
+    expect(said).to_have_text("No children here: ← goes to the parent, 3 grows three.")
+    expect(desk.loom.locator(".acs-loom-measure")).to_be_hidden()
+    desk.keys("m")
     desk.settled(8)
     assert desk.tree()[3][2] == edited
     desk.keys("Delete")

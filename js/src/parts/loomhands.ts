@@ -188,6 +188,10 @@ export class Hands implements Tended, TokenDesk {
     this.#hint = line;
   }
 
+  get hinting(): boolean {
+    return this.#hint !== "";
+  }
+
   endHint(): void {
     this.window.facts.unsay(this.#hint);
     this.#hint = "";

@@ -69,7 +69,7 @@ export class LoomView implements Reached {
     this.keyOf = (command) => this.#keys.word(command);
     this.boxes = new Boxes(host, this.#keys, (intent) => hands.wish(intent), act, back);
     this.#build(act);
-    listenToKeys(this.element, this.#keys, this.#tip, { act, back, splitAt: (token) => hands.splitAt(token), leave: () => this.#leave() }, signal);
+    listenToKeys(this.element, this.#keys, this.#tip, { act, back, splitAt: (token) => hands.splitAt(token), choosing: () => hands.hinting, leave: () => this.#leave() }, signal);
     dragRows(this.tree.inner, () => this.state, (node) => hands.canMove(node), (drop) => hands.wish({ type: "Move", ...drop }), signal);
     inspect(this.element, this.#tip, inspection(hands), signal);
     const ends = [
