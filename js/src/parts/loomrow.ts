@@ -25,7 +25,7 @@ export interface Looks {
 export class RowView {
   readonly element = make("div", "acs-loom-row");
   readonly #twist = make("span", "acs-loom-twist");
-  readonly #goes = make("span", "acs-loom-goes", "└");
+  readonly #goes = make("span", "acs-loom-goes", "↳");
   readonly #dot = make("span", "acs-loom-dot");
   readonly #text = make("span", "acs-loom-text");
   readonly #marks = make("span", "acs-loom-marks");
