@@ -277,3 +277,22 @@ def test_with_the_small_model(notebook: Open, page: Page, smollm_server: Running
     assert all(text for _, _, text, _ in nodes)
     assert len({text for _, _, text, _ in nodes}) == 7
     shoot(page, "loom-small-model")
+
+
+def test_a_closed_loom_says_so_in_the_window(notebook: Open, page: Page) -> None:
+    nb = notebook(
+        "from acs_jupyter import Loom\nloom = Loom('x')\nloom.keep('closed.loom')\nloom", "loom.close()"
+    )
+    nb.run(0)
+    desk = Desk(nb, page, 0)
+    desk.settled(1)
+    expect(desk.loom.locator(".acs-loom-file")).to_have_text("closed.loom")
+    nb.run(1)
+    told = desk.loom.locator(".acs-told")
+    expect(told).to_have_text("closed: closed.loom does not keep it any more.")
+    desk.rows.first.focus()
+    desk.keys("c")
+    desk.write(" y", "Control+Enter")
+    expect(told).to_contain_text("This loom is closed: closed.loom would not keep the change.")
+    expect(desk.rows).to_have_count(1)
+    shoot(page, "loom-closed")
