@@ -181,6 +181,7 @@ FLOORS = [
     {"comparing.rounds"},
     {"notebook.display", "jobs.command", "notebook.workbench", "notebook.choosing"},
     {"jobs.display", "comparing.compare", "keeping.recovering", "widgets.loom_static"},
+    {"looms.saying"},
     {"looms.copies", "looms.surveying"},
     {"looms.desk"},
     {"jobs.board", "jobs.cell"},

@@ -21,6 +21,8 @@ class Changing(Reading):
     """The changes of :class:`~acs_jupyter.Loom`. They return the id of the node to look at, or raise and do nothing."""
 
     read_only: bool = False
+    closed: str = ""
+    """The file that kept the loom until it was closed, ``""`` while it was not."""
     _lock: threading.RLock
 
     def new_root(self, text: str) -> str:
@@ -100,7 +102,17 @@ class Changing(Reading):
                 self.session.apply([event])
         return event.written[0].node if event is not None and event.written else ""
 
+    @property
+    def writable(self) -> bool:
+        """Whether it can be changed: not when it was opened to look at, nor when it was kept and is closed."""
+        return not self.read_only and not self.closed
+
     def _check_writable(self) -> None:
+        if self.closed:
+            raise InvalidRequest(
+                f"This loom is closed: {self.closed} would not keep the change. Go on with "
+                f"Loom.open({self.closed!r}), or keep this one in another file first: loom.keep(NAME)."
+            )
         if self.read_only:
             raise InvalidRequest(
                 "This loom was opened to look at; open its file without read_only to change it."

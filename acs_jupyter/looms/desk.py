@@ -41,21 +41,18 @@ from ..log.intents import (
     Visit,
     Write,
 )
-from ..notebook.defaults import CELL_DEFAULTS
 from ..notebook.form import fields, read, written
 from ..notebook.growing import Grower
 from ..notebook.workbench import this_kernel_s
 from ..pump import Pump
 from ..widgets.loom import LoomWindow
 from .copies import Copies
-from .growing import continuation, with_step
+from .growing import USUAL, continuation, with_step
+from .saying import line_of
 from .surveying import Surveys
 
 if TYPE_CHECKING:
     from .loom import Loom
-
-_USUAL = {"max_tokens": CELL_DEFAULTS["max_tokens"], "logprobs": CELL_DEFAULTS["logprobs"]}
-"""What a window grows with where neither the loom nor the node says: without ``max_tokens`` a text has no end."""
 
 
 def shown(loom: Loom, keys: dict[str, str], height: int) -> None:
@@ -97,7 +94,7 @@ class LoomDesk:
             Move: lambda i, _: loom.move(i.node, i.parent, i.before),
             Shift: lambda i, _: loom.shift(i.node, i.by),
             Delete: lambda i, _: loom.delete(*i.nodes),
-            Fold: lambda i, _: loom.fold(i.node, i.folded),
+            Fold: lambda i, _: loom.fold(i.node, i.folded) if loom.writable else None,
             Hoist: lambda i, _: loom.hoist(i.node),
             Measure: surveys.measure,
             Follow: lambda i, _: surveys.follow(i.node, i.cell),
@@ -111,13 +108,14 @@ class LoomDesk:
             loom.session,
             interrupts=False,
             form=[field for field in fields() if field["name"] != "n"],
-            usual=written({**_USUAL, **started}),
+            usual=written({**USUAL, **started}),
             bindings=keys,
             height=height,
             lit=loom.selection.lit,
             start=loom.selection.current or "",
             frozen=loom.read_only,
             file=str(loom.file or ""),
+            trouble=loom.trouble,
             on_intent=lambda intent: self.obey(intent, window),
         )
         self._windows.add(window)
@@ -131,11 +129,11 @@ class LoomDesk:
                 look = act(intent, window)
                 if look:
                     window.say(look=look)
-                self._tell_trouble()
+                self.tell_file()
             else:
                 self._branch(intent, window)
         except (AcsError, ValueError, LookupError) as error:
-            window.tell(" ".join(str(error).split()))
+            window.tell(line_of(error, self.loom.session))
 
     # -- growing ------------------------------------------------------------------------------------
 
@@ -145,13 +143,11 @@ class LoomDesk:
     def _grow_from(self, node: str, n: int, given: dict[str, str], window: LoomWindow) -> None:
         loom = self.loom
         sampling = loom._fields(read(given))
-        growth = continuation(loom.session, node, n, sampling)
-        lacking = {name: value for name, value in _USUAL.items() if name not in growth.fields}
+        growth = continuation(loom.session, node, n, sampling).as_usual()
         if given:
             loom._do(lambda: revising.remembered(loom.session, node, sampling))
-        if growth.unnamed:
-            lacking["model"] = self._default()
-        self._grower.send({**growth.fields, **lacking}, growth.parents, growth.origin, window.tell)
+        named = {"model": self._default()} if growth.unnamed else {}
+        self._grower.send({**growth.fields, **named}, growth.parents, growth.origin, window.tell)
 
     def _branch(self, intent: AnyIntent, window: LoomWindow) -> None:
         """What the live cell has too: an alternative put in place, a place sampled again, stop."""
@@ -202,7 +198,7 @@ class LoomDesk:
     def _visit(self, intent: Visit, _: LoomWindow) -> None:
         revising.existing(self.loom.session, intent.node)
         self.loom.selection.current = intent.node
-        if not self.loom.read_only:
+        if self.loom.writable:
             self.loom.visit(intent.node)
 
     def _undo(self, _: Undo, window: LoomWindow) -> str | None:
@@ -227,8 +223,6 @@ class LoomDesk:
 
     def _store(self, intent: Store, window: LoomWindow) -> None:
         path = self.loom.keep(intent.path)
-        for one in list(self._windows):
-            one.file = str(path)
         window.say(said=f"Kept in {path} from now on.")
 
     def _search(self, intent: Search, window: LoomWindow) -> None:
@@ -247,6 +241,7 @@ class LoomDesk:
         for window in list(self._windows):
             window.lit = self.loom.selection.lit
 
-    def _tell_trouble(self) -> None:
+    def tell_file(self) -> None:
+        """Where the loom is kept, and what is wrong with that, in every window."""
         for window in list(self._windows):
-            window.trouble = self.loom.trouble
+            window.file, window.trouble = str(self.loom.file or ""), self.loom.trouble

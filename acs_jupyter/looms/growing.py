@@ -6,7 +6,7 @@ Owns the plan of a growth. It must not know clients beyond the exchange they mak
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..connection import streamed_if_possible
@@ -18,6 +18,8 @@ from ..notebook.continuing import Place
 from ..notebook.defaults import CELL_DEFAULTS
 
 _SEEDS = 2**63
+USUAL: dict[str, Any] = {name: CELL_DEFAULTS[name] for name in ("max_tokens", "logprobs")}
+"""What a loom grows with where neither it nor the node says: without ``max_tokens`` a text has no end."""
 Sink = Callable[[list[AnyEvent]], None]
 
 
@@ -34,6 +36,10 @@ class Growth:
     def unnamed(self) -> bool:
         """Whether no model is asked for: the client is to learn which one answers."""
         return self.fields.get("model") is None
+
+    def as_usual(self) -> Growth:
+        """The same; what it does not say is :data:`USUAL`."""
+        return replace(self, fields={**USUAL, **self.fields})
 
     def exchange(self, client: Any) -> Any:
         """The run of a client that it makes; nothing is sent. Raises ``InvalidRequest``."""

@@ -37,7 +37,8 @@ class Loom(Measuring, Named):
 
     ``source`` is a prompt, a session, a completion or one of its choices; ``None`` begins with nothing. It grows with
     ``client``, or with one of the environment. ``sampling`` (and ``model``) is what a prompt's nodes grow with unless
-    told otherwise; every node grows as the one it came from. Operations return the id of the node to look at, and raise
+    told otherwise; every node grows as the one it came from. What nobody names is as in a cell and in the window:
+    ``max_tokens`` 128, ``logprobs`` 5 (``None``: not sent). Operations return the id of the node to look at, and raise
     :class:`InvalidRequest` with one line when they cannot be done; then nothing has changed.
     """
 
@@ -111,6 +112,8 @@ class Loom(Measuring, Named):
         self._file = LoomFile.create(path, self.session)
         if old is not None:
             old.close()
+        self.closed = ""
+        self._tell_windows()
         return self._file.path
 
     @classmethod
@@ -162,15 +165,25 @@ class Loom(Measuring, Named):
 
     @property
     def trouble(self) -> str:
-        """One line while the file cannot be written, else ``""``."""
+        """One line while the file cannot be written, or when it was closed; else ``""``."""
+        if self.closed:
+            return f"closed: {self.closed} does not keep it any more."
         return self._file.trouble if self._file is not None else ""
 
     def close(self) -> None:
-        """Let go of the file; the loom stays in memory. What could not be written is said in ``notes``."""
+        """Let go of the file; what could not be written is said in ``notes``. The loom can still be read; it refuses
+        changes, which nothing would keep, until :meth:`keep` names another file. One that was never kept goes on as
+        it was."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
             self.notes += [file.trouble] if file.trouble else []
+            self.closed = str(file.path)
+            self._tell_windows()
+
+    def _tell_windows(self) -> None:
+        if self._desk is not None:
+            self._desk.tell_file()
 
     def __enter__(self) -> Loom:
         return self
@@ -222,18 +235,22 @@ class Loom(Measuring, Named):
         ``max_tokens`` it is 128, as in a cell and in the window (``None``: to the end of the model's window). What came
         before an error or an interrupt is kept. Raises :class:`AcsError`.
         """
-        return self._driven(continuation(self.session, node, n, self._fields(sampling)))
+        return self._driven(continuation(self.session, node, n, self._fields(sampling)).as_usual())
 
     async def grow_async(self, node: str, n: int | None = None, **sampling: Any) -> list[str]:
         """The same, to be awaited."""
-        return await self._driven_async(continuation(self.session, node, n, self._fields(sampling)))
+        return await self._driven_async(
+            continuation(self.session, node, n, self._fields(sampling)).as_usual()
+        )
 
     def branch(self, node: str, token: int, text: str, n: int | None = None, **sampling: Any) -> list[str]:
         """Leave a node before its ``token``-th token, put ``text`` there, an alternative say, and go on from it.
 
         Gives siblings of the node that begin as a copy of it.
         """
-        return self._driven(alternative(self.session, node, (token, text), n, self._fields(sampling)))
+        return self._driven(
+            alternative(self.session, node, (token, text), n, self._fields(sampling)).as_usual()
+        )
 
     def _fields(self, sampling: dict[str, Any]) -> dict[str, Any]:
         self._check_writable()

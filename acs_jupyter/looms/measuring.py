@@ -51,9 +51,7 @@ class Measuring(Changing):
             self.node(source)
             nodes = samples_below(self.session, source)
             if not nodes:
-                raise InvalidRequest(
-                    f"Node {source} has no generated children to count: run loom.grow first."
-                )
+                raise InvalidRequest(f"Node {source} has no generated children to count; grow some, then try again.")
             return trie_of([(self.session, node) for node in nodes])
         given: list[Any] = [source] if isinstance(source, (Completion, Choice)) else list(source)
         if not all(isinstance(one, str) for one in given):

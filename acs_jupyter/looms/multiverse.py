@@ -204,9 +204,14 @@ class Multiverse:
                 yield [None, cell.number, cell.depth + 1, "rest", None, None, cell.text, *rest]
 
     def __repr__(self) -> str:
-        named = len(self.cells) - 1
+        from ..widgets.measures import percent  # noqa: PLC0415  # as below
+
+        if not self.by:
+            return "Multiverse(nothing was asked yet)"
+        named, follow = len(self.cells) - 1, max(0.0, self.unexpanded - self.unnamed)
         return (
-            f"Multiverse({named} cells, {self.unexpanded:.1%} unexpanded, {self.spent} tokens in {self.requests} "
+            f"Multiverse({named} cells; {percent(self.unnamed)} lies in tokens the server did not return, "
+            f"{percent(follow)} not followed yet; {self.spent} tokens in {self.requests} "
             f"requests{f', {self.stopped}' if self.stopped else ''})"
         )
 

@@ -17,6 +17,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from ..errors import InvalidRequest
@@ -174,9 +175,7 @@ class _Parser:
         if kind != "name" or name in ("and", "or", "contains") or name in _CONSTANTS:
             raise self._unreadable(name)
         if name not in TOKEN_NAMES and name not in NODE_NAMES and name not in SAMPLING_FIELDS:
-            raise InvalidRequest(
-                f"{name} is nothing a node has; it can be {', '.join([*TOKEN_NAMES, *NODE_NAMES])}."
-            )
+            raise InvalidRequest(_unknown(name))
         kind, op = self._words[self._at] if self._at < len(self._words) else ("", "")
         if kind != "op" and op != "contains":
             return (
@@ -214,6 +213,17 @@ class _Parser:
         return InvalidRequest(
             f"The predicate cannot be read at {word[:20]!r}; write it like logprob < -5 and tokens > 3."
         )
+
+
+def _unknown(name: str) -> str:
+    known = [*TOKEN_NAMES, *NODE_NAMES, *SAMPLING_FIELDS]
+    near = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    if near:
+        return f"{name[:40]} is nothing a node has. Did you mean {near[0]}?"
+    return (
+        f"{name[:40]} is nothing a node has; it can be {', '.join([*TOKEN_NAMES, *NODE_NAMES])}, or a field of its "
+        "request, such as temperature."
+    )
 
 
 def _fits(have: Any, op: str, value: Any) -> bool:

@@ -107,7 +107,12 @@ class Reading:
         return found
 
     def where(self, predicate: str, *, within: str | None = None) -> list[str]:
-        """Nodes of which a predicate holds, such as ``logprob < -5`` or ``finish == "length"``; see ``loom_query``."""
+        """Nodes of which a predicate holds, in reading order; ``%acs help where`` lists the names and operators.
+
+        ``logprob < -5`` holds where any one token is less likely than that; ``mean`` and ``total`` are of the whole
+        node. Others: ``finish == "length" and tokens > 20``, ``text contains "ship" or bookmark``. Raises
+        :class:`InvalidRequest` with one line where it cannot be read.
+        """
         holds = parse(predicate)
         nodes = self.nodes if within is None else self.below(within)
         return [node for node in nodes if holds(self.session, self.session.nodes[node])]

@@ -18,6 +18,7 @@ from ..scores.scoring import run_steps
 from ..widgets import measures
 from ..widgets.loom import LoomWindow
 from .multiverse import Multiverse
+from .saying import line_of
 
 if TYPE_CHECKING:
     from .loom import Loom
@@ -37,7 +38,7 @@ class Surveys:
         try:
             self._measure(intent, window)
         except AcsError as error:
-            line = " ".join(str(error).split())
+            line = line_of(error, self._loom.session)
             if intent.what == "map" and intent.node in self._loom.session.nodes:
                 found = self._loom._kept_map(intent.node)
                 self._show(window, found, busy=intent.node in self._stops, problem=line)
@@ -99,7 +100,7 @@ class Surveys:
                 client.learn()
                 run_steps(steps, client)
         except AcsError as error:
-            problem = " ".join(str(error).split())
+            problem = line_of(error, self._loom.session)
         finally:
             with self._lock:
                 self._stops.pop(node, None)

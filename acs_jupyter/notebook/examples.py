@@ -33,6 +33,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'loom.where("logprob < -3"), loom.logprob(first).per_token',
         "loom",
     ),
+    "where": (
+        "from acs_jupyter import Client, Loom\n\n"
+        'tree = Loom("Once upon a time", client=Client(), temperature=1.0, max_tokens=10)\n'
+        "grown = tree.grow(tree.roots[0], 3)",
+        'tree.where("logprob < -3"), tree.where(\'finish == "length" and tokens > 5\')',
+        "tree.select(tree.where('text contains \"the\" or bookmark'))\ntree.selected",
+    ),
     "compare": (
         "from acs_jupyter import Compare\n\n"
         'board = Compare("Once upon a time", [{"temperature": 0.3}, {"temperature": 1.0}], max_tokens=20)',

@@ -48,6 +48,9 @@ class Grower:
         self._pump = pump
         self._here = place.Here()  # a branch belongs to the cell that it grew from, and to its limits
         self._handles: dict[str, Handle] = {}
+        self._questions: dict[
+            str, tuple[Tell, str]
+        ] = {}  # of those under way: who asked, and the line about it
         self._lock = threading.Lock()
 
     def adopt(self, handle: Handle) -> None:
@@ -60,10 +63,26 @@ class Grower:
         if isinstance(intent, Cancel):
             self._stop(intent.run, intent.node)
         elif isinstance(intent, (Fork, Resample, Edit)):
-            tell("")
-            _telling(tell, lambda: self._begin(intent, tell))
+            self._say(tell)
+            self._telling(tell, lambda: self._begin(intent, tell))
         elif isinstance(intent, Locate):
-            _telling(tell, lambda: self._locate(intent.node, tell), _NOWHERE)
+            self._telling(tell, lambda: self._locate(intent.node, tell), _NOWHERE)
+
+    def _say(self, tell: Tell, line: str = "") -> None:
+        """Tell a line. What the same window waits for is told behind it, with its Stop: it has one line for all."""
+        with self._lock:
+            waiting = [(asked, run) for run, (who, asked) in self._questions.items() if who == tell]
+        if not waiting:
+            tell(line)
+            return
+        asked, run = waiting[-1]
+        tell(f"{line} {asked}".strip(), run)
+
+    def _telling(self, tell: Tell, act: Callable[[], None], instead: str = _NONE) -> None:
+        try:
+            act()
+        except (AcsError, ValueError, LookupError) as error:
+            self._say(tell, _refusal(error, instead))
 
     def _stop(self, run: str | None, node: str | None) -> None:
         with self._lock:
@@ -103,7 +122,7 @@ class Grower:
         if handle.run in self.session.runs:
             self.ended()  # what went wrong, if anything did, stands in the branch
         else:
-            tell(_refusal(handle.failure))
+            self._say(tell, _refusal(handle.failure))
 
     def _score(
         self, prompts: list[str], like: dict[str, Any], line: str, tell: Tell, then: Callable[[Handle], None]
@@ -113,11 +132,13 @@ class Grower:
         with self._lock, self._here.again():
             handle = pump.start(pump.client.request(**scoring_fields(prompts, like)), Session())
             self._handles[handle.run] = handle
-        tell(line, handle.run)
+            self._questions[handle.run] = tell, line
+        self._say(tell)
 
         def over(one: Handle) -> None:
             with self._lock:
                 self._handles.pop(one.run, None)
+                self._questions.pop(one.run, None)
             then(one)
 
         handle.detach(over)
@@ -133,7 +154,9 @@ class Grower:
             request_fields(made.request),
             "Asking for the token ids of the text …",
             tell,
-            lambda handle: _telling(tell, lambda: self._recovered(handle, made, intent, (text, after), tell)),
+            lambda handle: self._telling(
+                tell, lambda: self._recovered(handle, made, intent, (text, after), tell)
+            ),
         )
 
     def _recovered(
@@ -150,7 +173,7 @@ class Grower:
             seam=ids.differs,
             cost=handle.completion.usage.total_tokens,
         )
-        tell("")
+        self._say(tell)
         self._start(made, [*ids.ids, *ids.after], origin, tell)
 
     # -- where a text was read otherwise ----------------------------------------------------------
@@ -165,7 +188,7 @@ class Grower:
             sent,
             "Asking how the server reads the text …",
             tell,
-            lambda handle: _telling(tell, lambda: self._located(handle, node, tell), _NOWHERE),
+            lambda handle: self._telling(tell, lambda: self._located(handle, node, tell), _NOWHERE),
         )
 
     def _located(self, handle: Handle, node: str, tell: Tell) -> None:
@@ -173,7 +196,7 @@ class Grower:
         read = [entries[0][1] for entries in _scores(handle)[0] if entries]
         seam = differing(read, here.tokens[: here.kept])
         self.session.apply([SeamSought(node, seam, handle.completion.usage.total_tokens)])
-        tell("")
+        self._say(tell)
         self.ended()
 
 
@@ -185,13 +208,6 @@ def _scores(handle: Handle) -> list[list[Any]]:
         told = f"{failed['code']}: {failed['message']}" if failed else str(handle.failure or _STOPPED)
         raise Unknown(told)
     return [handle.session.nodes[node].scores or [] for node in handle.session.roots]
-
-
-def _telling(tell: Tell, act: Callable[[], None], instead: str = _NONE) -> None:
-    try:
-        act()
-    except (AcsError, ValueError, LookupError) as error:
-        tell(_refusal(error, instead))
 
 
 def _refusal(error: BaseException | None, instead: str = _NONE) -> str:

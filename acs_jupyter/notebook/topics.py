@@ -161,7 +161,7 @@ original stays), s splits at a token, m merges, Del deletes, u and r undo and re
 loom.show(keys={"delete": "d"}) changes keys. Keys count only while the focus is in it; Tab leaves it.
 
     loom.keep("story.loom")            every change is appended; Loom.open goes on; Loom.load reads other files
-    loom.select(loom.where("logprob < -5")); loom.selected      lit nodes, both ways
+    loom.select(loom.where("logprob < -5")); loom.selected      lit nodes, both ways; what can be asked: %acs help where
     loom.frame(), loom.tokens_frame(), loom.logprob(node)       as data
     loom.trie(node).to_frame()         where its samples part: counts, intervals, what the model said (key T)
     loom.diff(a, b).to_frame()         two nodes token by token (key D)
@@ -212,6 +212,7 @@ _TEXTS: dict[str, str | Callable[[], str]] = {
     "saved": more.SAVED,
     "score": _SCORE,
     "settings": more.SETTINGS,
+    "where": more.WHERE,
     "workbench": more.WORKBENCH,
 }
 

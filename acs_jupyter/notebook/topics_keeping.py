@@ -82,3 +82,20 @@ Client and AsyncClient have the same methods: complete, stream, models, status, 
 is sent; a ``None`` is not sent. An error after the first token keeps what came: error.completion.
 
     Client(timeout=900, retries=3, longest_wait=600)    seconds without a byte; sent again; longest Retry-After"""
+
+WHERE = """\
+loom.where(...), and the window's search with "predicate" chosen, find nodes of which something holds:
+
+    loom.where("logprob < -5")                         any one of its tokens is that unlikely (nats)
+    loom.where('finish == "length" and tokens > 20')   cut by max_tokens, and long
+    loom.where('text contains "ship" or bookmark')     a name alone: it is there, and is not 0, empty or false
+
+of any one token    token, logprob (nats), surprisal (bits), rank (1 = most likely)
+of its text         text, tokens, chars (counts), total, mean, path (logprobs: its own, a token, from the prompt on)
+of how it came      model, generated, finish, stopped_by, outcome, run, id; and each field it was sampled with, such as
+                    temperature, top_p or seed
+of its place        depth, children
+of what you marked  tags, note, rating, bookmark, unread, folded
+
+operators           == != < <= > >= contains, joined by and, or, not and brackets
+values              a number, "text", true, false, none; what is not known fits only == none and !="""

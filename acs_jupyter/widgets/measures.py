@@ -8,10 +8,11 @@ diff are tables, and the map has a table of its cells beside the drawing.
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .reading import HUE, visible
+from .reading import HUE, level, visible
 
 if TYPE_CHECKING:
     from ..looms.diff import Block, Diff
@@ -231,9 +232,15 @@ def map_html(found: Multiverse) -> str:
     table = (
         f"<details><summary>Cells</summary>{_table(['token', 'area', 'probability', 'kind'], body)}</details>"
     )
-    return _page(map_line(found), f"{_drawing(cells)}{table if body else ''}")
+    drawn = f"{_drawing(cells)}<p>{_LEGEND}</p>{table}" if body else _drawing(cells)
+    return _page(map_line(found), drawn)
 
 
+_TINTS = (0.0, 0.06, 0.11, 0.17, 0.23, 0.29, 0.36, 0.44)
+"""How strong a cell's tint is at each level, as ``js/src/parts/measure/multiverse.ts`` has it: plain is likely."""
+_LEGEND = (
+    "Height: how likely the way there is. Tint: plain is a likely token in its place, orange an unlikely one."
+)
 _WIDE, _HIGH, _COLUMN, _LINE = 900, 420, 110, 12
 
 
@@ -266,14 +273,14 @@ def _rect(cell: dict[str, Any], left: float, wide: float) -> str:
         return ""
     top, strength = (
         cell["top"] * _HIGH,
-        max(0.08, 0.5 * cell["p"]),
-    )  # as js/src/parts/measure/multiverse.ts has it
-    label = f"{shown(cell['text'])} · {percent(cell['area'])} (token {percent(cell['p'])})"
-    place = f'x="{left:.1f}" y="{top:.1f}" height="{max(0.5, high - 0.7):.1f}" fill="{HUE}"'
+        _TINTS[level(math.log(cell["p"])) or 0] if cell["p"] > 0 else _TINTS[-1],
+    )
+    label = f"“{shown(cell['text'])}” · {percent(cell['area'])} (token {percent(cell['p'])})"
+    place = f'x="{left:.1f}" y="{top:.1f}" height="{max(0.5, high - 0.7):.1f}"'
     rect = (
-        f'<rect {place} width="{wide - 1:.1f}" fill-opacity="{strength:.2f}" stroke="currentColor" '
+        f'<rect {place} width="{wide - 1:.1f}" fill="{HUE}" fill-opacity="{strength:.2f}" stroke="currentColor" '
         f'stroke-opacity=".35" stroke-width=".5"><title>{_escaped(label, False)}</title></rect><rect {place} '
-        'width="2"></rect>'
+        'width="2" fill="currentColor" fill-opacity=".5"></rect>'
     )
     room = max(1, int(wide / 7.6) - 1)
     if high < _LINE:
@@ -286,7 +293,8 @@ def _rect(cell: dict[str, Any], left: float, wide: float) -> str:
 
 
 def _rest(cell: dict[str, Any], left: float, wide: float, top: float) -> str:
-    label = f"not returned after {shown(cell['text']) or 'the node'}: {percent(cell['rest'])}"
+    behind = f"“{shown(cell['text'])}”" if cell["text"] else "the node"
+    label = f"not returned behind {behind}: {percent(cell['rest'])}"
     high = cell["rest"] * _HIGH
     rect = (
         f'<rect x="{left:.1f}" y="{top * _HIGH:.1f}" width="{wide - 1:.1f}" height="{high:.1f}" '

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Event } from "../src/events";
 import { COMMANDS, keyName, Keys, keyWords } from "../src/parts/loomkeys";
 import { alive, hoisted, isAlive, nearest, outline, pathTo, samplingOf } from "../src/parts/loomoutline";
+import { goesOn } from "../src/parts/loomrow";
 import { Memory } from "../src/parts/loommemory";
 import { Wishes } from "../src/parts/loomwishes";
 import { dropOf, growsBelow } from "../src/parts/loomdrag";
@@ -26,6 +27,14 @@ const marked = (node: string, field: string, value: unknown): Event => ({ type: 
 const ids = (state: State, root: string | null = null, folded: string[] = []) => outline(state, root, (id) => folded.includes(id)).map(({ id }) => id);
 
 describe("the tree as rows", () => {
+  it("tells an only child, which is not moved to the right, from a sibling", () => {
+    const state = tree(marked("b", "deleted", true), marked("d", "deleted", true), marked("e", "deleted", true));
+    const rows = outline(state, null, () => false);
+    expect(rows.map((row) => [row.id, row.level, row.indent, goesOn(row)])).toEqual([["a", 1, 0, false], ["c", 2, 0, true], ["f", 3, 0, true]]);
+    expect(outline(tree(), null, () => false).some(goesOn)).toBe(false);
+    expect(outline(state, "c", () => false).map(goesOn)).toEqual([false, true]);
+  });
+
   it("is in reading order, with levels and places", () => {
     const rows = outline(tree(), null, () => false);
     expect(rows.map(({ id, level, indent, place, size, children }) => [id, level, indent, place, size, children])).toEqual([
@@ -98,6 +107,7 @@ describe("keys", () => {
 
   it("can be others", () => {
     const keys = new Keys({ delete: "d Backspace", split: "e", light: "Space", undo: "" });
+    expect(["delete", "split", "light", "undo", "parent"].map((name) => keys.word(name))).toEqual(["d", "e", "Space", "“undo”", "←"]);
     expect([keys.command("d"), keys.command("Delete"), keys.command("e"), keys.command(" "), keys.command("u")]).toEqual(["delete", undefined, "split", "light", undefined]);
     expect(keys.of("edit")).toEqual([]);
     expect(keys.problems).toEqual([]);

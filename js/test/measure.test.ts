@@ -15,7 +15,7 @@ describe("a measure's figures", () => {
 
   it("name a cell whole", () => {
     const cell = { cell: 3, parent: 1, depth: 2, kind: "expanded" as const, token: " b", text: " a b", area: 0.25, p: 0.5, top: 0, rest: 0.05 };
-    expect(words(cell)).toBe("·a·b, 25 %; this token 50 %; 5.0 % not returned behind it");
+    expect(words(cell)).toBe("“·a·b”: 25 %; this token 50 %; 5.0 % not returned behind it");
     expect(words({ ...cell, kind: "open", rest: null })).toContain("nothing was asked behind it");
   });
 });

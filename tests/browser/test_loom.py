@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
@@ -46,6 +47,10 @@ def it_grows(desk: Desk) -> None:
     assert [node[1] for node in nodes[2:5]] == [nodes[1][0]] * 3
 
 
+def _alone(row: Any, tree: Any) -> bool:
+    return row[1] is not None and [other[1] for other in tree].count(row[1]) == 1
+
+
 def it_edits_splits_and_merges(desk: Desk) -> None:
     before = desk.tree()
     desk.keys("ArrowRight", "e")
@@ -56,15 +61,35 @@ def it_edits_splits_and_merges(desk: Desk) -> None:
     assert desk.tree()[2] == [*before[2][:3], desk.tree()[2][3]]  # the original stays
     desk.keys("s")
     expect(desk.loom.locator(".acs-t:focus")).to_have_count(1)
-    desk.keys("ArrowRight", "s")
+    said = desk.loom.locator(".acs-loom-said")
+    expect(said).to_contain_text("Arrows choose a token; s splits before it")
+    desk.keys("Escape")
+    expect(desk.current).to_be_focused()
+    expect(said).not_to_contain_text("Arrows")
+    desk.keys("s")
+    expect(said).to_contain_text("Arrows")
+    desk.keys("ArrowRight")
+    expect(said).to_contain_text("Arrows")
+    desk.keys("s")
     desk.settled(9)
+    expect(said).not_to_contain_text("Arrows")
     desk.keys("u")
     desk.settled(8)
     desk.keys("r")
     desk.settled(9)
     head, tail = desk.tree()[3:5]
     assert (tail[1], head[2] + tail[2]) == (head[0], edited)
-    desk.keys("ArrowRight", "m")
+    levels = [int(str(desk.rows.nth(row).get_attribute("aria-level"))) for row in (3, 4)]
+    assert levels[1] == levels[0] + 1
+    goes_on = desk.loom.locator(".acs-loom-row > .acs-loom-goes:visible")
+    expect(desk.rows.nth(4).locator(".acs-loom-goes")).to_be_visible()
+    expect(desk.rows.nth(3).locator(".acs-loom-goes")).to_be_hidden()
+    assert goes_on.count() == len([row for row in desk.tree() if _alone(row, desk.tree())])
+    shoot(desk.page, "loom-goes-on")
+    desk.keys("ArrowRight", "T")
+    expect(said).to_have_text("No children here: ← goes to the parent, 3 grows three.")
+    expect(desk.loom.locator(".acs-loom-measure")).to_be_hidden()
+    desk.keys("m")
     desk.settled(8)
     assert desk.tree()[3][2] == edited
     desk.keys("Delete")
@@ -252,3 +277,22 @@ def test_with_the_small_model(notebook: Open, page: Page, smollm_server: Running
     assert all(text for _, _, text, _ in nodes)
     assert len({text for _, _, text, _ in nodes}) == 7
     shoot(page, "loom-small-model")
+
+
+def test_a_closed_loom_says_so_in_the_window(notebook: Open, page: Page) -> None:
+    nb = notebook(
+        "from acs_jupyter import Loom\nloom = Loom('x')\nloom.keep('closed.loom')\nloom", "loom.close()"
+    )
+    nb.run(0)
+    desk = Desk(nb, page, 0)
+    desk.settled(1)
+    expect(desk.loom.locator(".acs-loom-file")).to_have_text("closed.loom")
+    nb.run(1)
+    told = desk.loom.locator(".acs-told")
+    expect(told).to_have_text("closed: closed.loom does not keep it any more.")
+    desk.rows.first.focus()
+    desk.keys("c")
+    desk.write(" y", "Control+Enter")
+    expect(told).to_contain_text("This loom is closed: closed.loom would not keep the change.")
+    expect(desk.rows).to_have_count(1)
+    shoot(page, "loom-closed")

@@ -26,6 +26,9 @@ STATIC = (
 PAINTED = """e => { const { fill, fillOpacity } = getComputedStyle(e);
   return [...fill.match(/[\\d.]+/g), fillOpacity].map(Number); }"""
 
+STRENGTHS = """all => all.map(e => [parseFloat(/this token ([\\d.]+) %/.exec(e.title)[1]),
+  Number(getComputedStyle(e).backgroundColor.match(/[\\d.]+/g)[3] ?? 1)])"""
+
 
 def in_theme(page: Page, name: str) -> None:
     page.evaluate(THEME, name)
@@ -101,10 +104,18 @@ def what_may_follow(desk: Desk, found: list[Any]) -> str:
     assert cells.count() > 3
     expect(panel.locator(".acs-m-rest").first).to_be_attached()
     tint: str = cells.first.evaluate("e => getComputedStyle(e).backgroundColor")
+    strengths = sorted(
+        (share, -alpha) for share, alpha in panel.locator(".acs-m-cell").evaluate_all(STRENGTHS)
+    )
+    assert strengths == sorted(strengths, key=lambda one: one[1]), (
+        "the likelier, the plainer, as the legend says"
+    )
+    assert len({alpha for _, alpha in strengths}) > 1
     heights = panel.locator(".acs-m-cell").evaluate_all("all => all.map(e => [e.style.left, e.offsetHeight])")
     assert sum(high for left, high in heights if left == "0px") <= 340
     both_themes(desk.page, "map", found)
     cells.first.focus()
+    expect(panel.locator(".acs-m-here")).to_contain_text(re.compile("^“·Paris”: [0-9.]+ %; this token"))
     desk.keys("ArrowRight")
     expect(panel.locator("[role=treeitem]:focus")).to_have_attribute("aria-level", "2")
     desk.keys("ArrowLeft", "Enter")

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,10 +22,13 @@ from acs_jupyter.errors import AcsError, InvalidRequest
 from acs_jupyter.ledger import ledger, report
 from acs_jupyter.log import events as ev
 from acs_jupyter.looms.file import LoomFile, read
+from acs_jupyter.looms.query import NODE_NAMES, TOKEN_NAMES
+from acs_jupyter.notebook import topics
 from tests.support.player import DONE, Player, stream, whole
 from tests.support.servers import ROOT, Running, environment
 
 SIX = "#scripted tokens=6 alternatives=3\nOnce"
+OPERATORS = ("contains", "and", "or", "not", "true", "false", "none")
 
 
 def client_of(scripted_server: Running) -> Client:
@@ -58,6 +62,16 @@ def test_grows_branches_and_remembers_sampling(scripted_server: Running) -> None
         assert loom.nodes == [root]
         assert [loom.redo() for _ in range(6)] == ["grow", "grow", "grow", "grow", "sampling", "grow"]
         assert cool in loom.nodes
+
+
+def test_several_grow_without_a_length_as_in_a_window(scripted_server: Running) -> None:
+    with client_of(scripted_server) as client:
+        loom = Loom(SIX, client=client)
+        first, _ = loom.grow(loom.roots[0], 2)
+        request = loom.session.runs[loom.node(first).run].request
+        assert (request["max_tokens"], request["logprobs"], request["n"]) == (128, 5, 2)
+        (own,) = loom.grow(loom.roots[0], 1, max_tokens=3)
+        assert loom.session.runs[loom.node(own).run].request["max_tokens"] == 3
 
 
 def test_grows_with_an_async_client(scripted_server: Running) -> None:
@@ -213,6 +227,31 @@ def test_a_predicate_that_cannot_be_read_is_one_line(loom: Loom, predicate: str)
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("predicate", "line"),
+    [
+        ("logprobs_ < -5", "logprobs_ is nothing a node has. Did you mean logprobs?"),
+        ("finished == 'x'", "Did you mean finish?"),
+        ("zzz == 1", "it can be token, logprob, surprisal"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_one(loom: Loom, predicate: str, line: str) -> None:
+    with pytest.raises(InvalidRequest) as told:
+        loom.where(predicate)
+    assert line in told.value.message
+
+
+def test_the_help_for_where_names_all_that_can_be_asked(loom: Loom) -> None:
+    shown, known = topics.text("where")
+    assert known
+    assert all(re.search(rf"\b{name}\b", shown) for name in [*TOKEN_NAMES, *NODE_NAMES, *OPERATORS])
+    examples = re.findall(r"^    loom\.where\((['\"])(.+)\1\)", shown, re.MULTILINE)
+    assert len(examples) >= 3
+    for _, predicate in examples:
+        assert set(loom.where(predicate)) <= set(loom.nodes)
+    assert "%acs help where" in (Loom.where.__doc__ or "")
+
+
 def test_search_by_text_and_marks(loom: Loom) -> None:
     loom.mark("r.0", note="Interesting", tags=["good"], rating=0)
     assert loom.find("INTEREST") == loom.find("good") == ["r.0"]
@@ -261,6 +300,35 @@ def test_kept_as_it_grows_and_opened_again(loom: Loom, tmp_path: Path) -> None:
         assert leaf not in again.nodes
     assert read(path).state() == again.session.state()
     assert not path.with_name("a.loom.lock").exists()
+
+
+def test_a_closed_loom_takes_no_change_that_nothing_would_keep(
+    scripted_server: Running, tmp_path: Path
+) -> None:
+    with client_of(scripted_server) as client:
+        loom = Loom(SIX, client=client, max_tokens=6)
+        (root,) = loom.roots
+        loom.close()  # it was never kept: nothing changes
+        loom.grow(root, 2)
+        path = loom.keep(tmp_path / "a.loom")
+        loom.close()
+        before = loom.session.state()
+        for change in (
+            lambda: loom.grow(root, 2),
+            lambda: loom.new_child(root, " x"),
+            loom.undo,
+            lambda: loom.multiverse(root, requests=1),
+        ):
+            with pytest.raises(InvalidRequest, match=r"closed.*Loom\.open\(.*a\.loom.*loom\.keep") as told:
+                change()
+            assert "\n" not in str(told.value)
+        assert loom.session.state() == before == read(path).state()
+        assert "does not keep it any more" in loom.trouble
+        other = loom.keep(tmp_path / "b.loom")
+        loom.grow(root, 1)
+        assert loom.trouble == ""
+        loom.close()
+        assert read(other).state() == loom.session.state() != before
 
 
 def test_a_lock_goes_with_whoever_had_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,6 +142,48 @@ def test_a_loom_to_look_at_is_not_changed() -> None:
     hands.ask("Write", text="y")
     assert (len(loom.session), loom.selected, len(hands.refusals())) == (before, loom.roots, 2)
     assert hands.window.frozen
+
+
+def test_a_closed_loom_says_so_in_its_windows(tmp_path: Path) -> None:
+    loom = Loom("x")
+    hands = Hands(loom)
+    path = loom.keep(tmp_path / "a.loom")
+    assert hands.window.file == str(path)
+    loom.close()
+    assert hands.window.file == ""
+    assert hands.window.trouble == f"closed: {path} does not keep it any more."
+    assert desk_of(loom).window({}, 400).trouble == hands.window.trouble
+    before = len(loom.session)
+    hands.ask("Visit", node=loom.roots[0])
+    hands.ask("Fold", node=loom.roots[0], folded=True)
+    assert hands.refusals() == []
+    hands.ask("Write", text="y")
+    assert len(loom.session) == before
+    assert hands.refusals()[-1].startswith("This loom is closed")
+    hands.ask("Store", path=str(tmp_path / "b.loom"))
+    assert (hands.window.trouble, hands.window.file) == ("", str(tmp_path / "b.loom"))
+    hands.ask("Write", text="y")
+    assert len(loom.roots) == 2
+    loom.close()
+
+
+def test_a_window_s_lines_name_no_ids_and_no_codes(hands: Hands) -> None:
+    loom = hands.loom
+    (root,) = loom.roots
+    child = loom.new_child(root, " one")
+    hands.ask("Merge", node=root)
+    hands.ask("Move", node=root, parent=child)
+    hands.ask("Split", node=child, at=99)
+    hands.ask("Measure", what="trie", node=child)
+    loom.delete(child)
+    hands.ask("Rewrite", node=child, text="x")
+    lines = [*hands.refusals(), hands.words("measured")[-1]["line"]]
+    assert len(lines) == 5
+    for line in lines:
+        assert root not in line
+        assert child not in line
+        assert "invalid_request" not in line
+        assert line.startswith("This node")
 
 
 @pytest.mark.parametrize(("nodes", "tokens"), [(12, 30), (60, 100)])

@@ -140,6 +140,22 @@ def test_the_service_s_cycles_are_dropped_and_orphans_re_homed() -> None:
     assert [line.split()[0] for line in loom.notes] == ["1", "2"]
 
 
+def test_only_what_a_person_deleted_is_told_as_deleted(tmp_path: Path) -> None:
+    loom = Loom("a")
+    child = loom.new_child(loom.roots[0], " one two")
+    loom.split(child, at=4)
+    assert loom.export(tmp_path / "a.md") == []  # the split stands in the place of its node
+    loom.undo()
+    assert loom.export(tmp_path / "b.md") == []  # the halves were never deleted by anybody
+    loom.new_child(child, " below")
+    loom.delete(child)
+    assert loom.export(tmp_path / "c.md") == ["2 nodes that were deleted are left out."]
+    loom.undo()
+    assert loom.export(tmp_path / "d.md") == []
+    loom.redo()
+    assert loom.export(tmp_path / "e.md") == ["2 nodes that were deleted are left out."]
+
+
 def test_outline_and_text(tmp_path: Path) -> None:
     loom = Loom("<script>``` x\n````\n# y")
     loom.new_child(loom.roots[0], "z")
@@ -148,7 +164,7 @@ def test_outline_and_text(tmp_path: Path) -> None:
     lines = (tmp_path / "o.md").read_text().splitlines()
     assert lines.count("  `````text") == 1
     assert "gone" not in "\n".join(lines)
-    assert notes == ["1 node that were deleted are left out."] or "deleted" in notes[0]
+    assert notes == ["1 node that was deleted is left out."]
     leaf = loom.children(loom.roots[0])[0]
     loom.export(tmp_path / "o.txt", "text", node=leaf)
     assert (tmp_path / "o.txt").read_bytes() == loom.text(leaf).encode()

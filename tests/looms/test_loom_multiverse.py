@@ -43,9 +43,23 @@ def test_areas_and_the_unexpanded_mass_sum_to_one(told: list[tuple[int, Any]], b
         assert cell.kind != "expanded" or inside + (cell.rest or 0) == pytest.approx(cell.area, abs=1e-12)
     again = Multiverse.unpacked("n", found.packed())
     assert [vars(cell) for cell in again.cells] == [vars(cell) for cell in found.cells]
+    rest, follow = percent(found.unnamed), percent(max(0.0, found.unexpanded - found.unnamed))
+    line = f"{rest} lies in tokens the server did not return, {follow} not followed yet"
+    assert line in repr(found)
     page = found._repr_html_()
     assert "<b>" not in page
     assert "</s>" not in page
+
+
+def test_a_likely_cell_is_plain_and_an_unlikely_one_is_not() -> None:
+    found = Multiverse("n")
+    found.by = "text"
+    found.expand(0, [(",", math.log(0.94), None), (" the", math.log(0.04), None)])
+    page = found._repr_html_()
+    tints = re.findall(r'fill="#d66a0c" fill-opacity="([\d.]+)"[^>]*><title>“(.+?)”', page)
+    assert tints == [("0.00", ","), ("0.17", " the".replace(" ", "·"))]
+    assert "plain is a likely token" in page
+    assert "“,” · 94 % (token 94 %)" in page
 
 
 def test_it_asks_behind_the_likeliest_first_and_stops_at_its_bounds() -> None:

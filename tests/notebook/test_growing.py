@@ -228,6 +228,32 @@ def test_the_question_for_ids_is_stopped_like_a_run(begin: Begin, everything: bo
         assert list(got.session.runs) == [got.run]
 
 
+def test_of_two_questions_the_one_that_goes_on_keeps_its_line_and_its_stop(begin: Begin) -> None:
+    answer = stream(scored(" a"), scored(" b"), scored(" c", "length"), DONE)
+    with Player([answer, [HANG]], {"/models": whole({"data": [{"id": "m", "default": True}]})}) as player:
+        _, view, got = begin(Running(player.base, "acs-bm-testtest-key", None, []), "Once", max_tokens=3)  # type: ignore[arg-type]
+        node = got.session.runs[got.run].nodes[0]
+        view.ask(Fork(node, 1, "other", exact=True))
+        first = view.stops
+        view.ask(Fork(node, 2, "other", exact=True))
+        until(lambda: len(player.requests) == 3)
+        second = view.stops
+        assert first
+        assert second not in ("", first)
+        view.ask(Resample(node, 99))  # refused at once
+        assert view.stops == second
+        assert view.lines[-1].endswith("Asking for the token ids of the text …")
+        assert view.lines[-1].startswith("No branch was begun.")
+        view.ask(Cancel(second))
+        until(lambda: view.stops == first)
+        assert view.lines[-1] == (
+            "No branch was begun. It was stopped. Asking for the token ids of the text …"
+        )
+        view.ask(Cancel(first))
+        until(lambda: view.lines[-1] == "No branch was begun. It was stopped.")
+        assert view.stops == ""
+
+
 def test_a_text_branch_that_the_server_reads_otherwise_says_so(
     begin: Begin, scripted_server: Running
 ) -> None:

@@ -52,6 +52,7 @@ def test_every_example_runs(
         assert ran.out or ran.result is not None or "=" in cell or topic == "saved", cell
     closing = {
         "loom": "loom.client.close(); loom.close()",
+        "where": "tree.client.close()",
         "compare": "board._notebook.close(); board.close()",
     }
     assert made.run(closing.get(topic, "")).ok

@@ -220,9 +220,25 @@ def draft_of(session: Session) -> Draft:
     draft.current = _current(session)
     if any("scores" in own or "map" in own for own in (marks.get(node, {}) for node in draft.nodes)):
         draft.notes.append("Scores and maps of what may follow were left out; a copy of our own holds them.")
-    if len(draft.nodes) < len(session.nodes):
-        draft.notes.append(f"{_nodes(len(session.nodes) - len(draft.nodes))} that were deleted are left out.")
+    if gone := _deleted(session):
+        was = "was deleted is" if gone == 1 else "were deleted are"
+        draft.notes.append(f"{_nodes(gone)} that {was} left out.")
     return draft
+
+
+def _deleted(session: Session) -> int:
+    """Nodes that a person deleted, with all below them. What an undo hides, or a split or merge replaced, is none."""
+    by: dict[str, str] = {}
+    for _, event in session.since(0):
+        if isinstance(event, Revised):
+            by |= {one.node: event.what for one in event.changes if one.field == "deleted"}
+    mark = session.arrangement.mark
+    tops = [node for node, what in by.items() if what == "delete" and mark(node, "deleted")]
+    gone: set[str] = set()
+    while tops:
+        gone.add(top := tops.pop())
+        tops += [child for child in session.nodes[top].children if not mark(child, "deleted")]
+    return len(gone)
 
 
 def _current(session: Session) -> str | None:

@@ -36,6 +36,10 @@ export interface Tended {
   stopOne(id: string): void;
   ask(question: Question): void;
   say(line: string): void;
+  /** Say what the keys do in the text, for as long as the reader is there. */
+  hint(line: string): void;
+  /** The key of a command, for people. */
+  keyOf(command: string): string;
   openGrow(node: string, sampling: Record<string, unknown>): void;
   openSearch(): void;
   openSheet(): void;
@@ -73,7 +77,7 @@ export function obey(command: string, at: Tended): void {
   if (READING.has(command) && id !== null && at.lacks(id)) return at.say("This text is still on its way.");
   const grow = /^grow (\d)$/.exec(command);
   if (command in anywhere) return anywhere[command]?.(at);
-  if (node === undefined) return at.say("There is no node yet; w writes a root.");
+  if (node === undefined) return at.say(`There is no node yet; ${at.keyOf("root")} writes a root.`);
   if (grow !== null) at.wish({ type: "Grow", node: node.id, n: Number(grow[1]) });
   else if (command in moves) at.go(moves[command]?.(at, at.placeOf(node.id), node));
   else here[command]?.(at, node);
@@ -146,7 +150,11 @@ const anywhere: Record<string, (at: Tended) => void> = {
 type Here = (at: Tended, node: NodeState) => void;
 
 const here: Record<string, Here> = {
-  trie: (at, node) => at.measure("trie", node.id, null),
+  trie(at, node) {
+    const none = alive(at.state, node.id).length === 0;
+    if (none) return at.say(`No children here: ${at.keyOf("parent")} goes to the parent, ${at.keyOf("grow 3")} grows three.`);
+    at.measure("trie", node.id, null);
+  },
   diff: (at, node) => at.measure("diff", ...compared(at, node.id)),
   map: (at, node) => at.measure("map", node.id, null),
   text: (at) => at.enter(false) || at.say("This node has no tokens."),
@@ -166,7 +174,7 @@ const here: Record<string, Here> = {
   copy: (at, node) => void copyText(textTo(at.state, node.id)).then((done) => at.say(done ? "Copied." : "This page may not write to the clipboard.")),
   take(at, node) {
     at.taken = node.id;
-    at.say("Taken; v puts it below another node, V as a root.");
+    at.say(`Taken; ${at.keyOf("put")} puts it below another node, ${at.keyOf("put root")} as a root.`);
   },
   put: (at, node) => put(at, node.id),
   "put root": (at) => put(at, null),
@@ -186,7 +194,7 @@ const here: Record<string, Here> = {
     at.ask({ label: "Tags, with blanks between", text, act: "Set tags", line: true, done: (tags) => void at.wish({ type: "Mark", node: node.id, tags: tags.split(/\s+/).filter((tag) => tag !== "") }) });
   },
   split(at, node) {
-    if (node.tokens.length > 1 && at.enter(true)) return at.say("Arrows choose a token; the split key splits before it, Escape goes back.");
+    if (node.tokens.length > 1 && at.enter(true)) return at.hint(`Arrows choose a token; ${at.keyOf("split")} splits before it, Escape goes back.`);
     const text = ownText(at.state, node);
     if (Array.from(text).length < 2) return at.say("There is nothing to split.");
     at.ask({
@@ -219,7 +227,7 @@ function rate(at: Tended, node: NodeState, by: 1 | -1): void {
 }
 
 function put(at: Tended, parent: string | null): void {
-  if (at.taken === null) return at.say("Nothing was taken; x takes a node.");
+  if (at.taken === null) return at.say(`Nothing was taken; ${at.keyOf("take")} takes a node.`);
   at.wish({ type: "Move", node: at.taken, parent });
   at.taken = null;
 }

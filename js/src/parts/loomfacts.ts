@@ -33,6 +33,13 @@ export class Facts {
     this.#quiet = setTimeout(() => say(this.#said, ""), SAID_FOR_MS);
   }
 
+  /** Take a line back, if it is the one that stands there. */
+  unsay(line: string): void {
+    if (line === "" || this.#said.textContent !== line) return;
+    clearTimeout(this.#quiet);
+    say(this.#said, "");
+  }
+
   update(state: State, at: number, current: string | null, file: string): void {
     const node = current === null ? undefined : state.nodes[current];
     const run = node && state.runs[node.run];

@@ -36,6 +36,8 @@ export interface Reached {
   readonly contents: Contents;
   readonly boxes: Boxes;
   readonly facts: Facts;
+  /** The key of a command, for people. */
+  keyOf(command: string): string;
   /** Go to a node and show it. */
   show(id: string | undefined): void;
   fold(id: string, folded: boolean): void;
@@ -46,6 +48,7 @@ export class Hands implements Tended, TokenDesk {
   /** Whether the reader went somewhere since they last asked for something that leads elsewhere. */
   moved = false;
   readonly #wishes = new Wishes();
+  #hint = "";
 
   constructor(readonly window: Reached) {}
 
@@ -177,6 +180,25 @@ export class Hands implements Tended, TokenDesk {
   say(line: string): void {
     this.window.boxes.announce(line);
     this.window.facts.say(line);
+  }
+
+  /** Say what the keys do in the text; it goes when the text is left. */
+  hint(line: string): void {
+    this.say(line);
+    this.#hint = line;
+  }
+
+  get hinting(): boolean {
+    return this.#hint !== "";
+  }
+
+  endHint(): void {
+    this.window.facts.unsay(this.#hint);
+    this.#hint = "";
+  }
+
+  keyOf(command: string): string {
+    return this.window.keyOf(command);
   }
 
   openGrow(node: string, sampling: Record<string, unknown>): void {

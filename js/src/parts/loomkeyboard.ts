@@ -9,6 +9,8 @@ export interface Keyed {
   act(command: string): void;
   /** Split before the token that has the focus. */
   splitAt(token: HTMLElement): void;
+  /** Whether a token is being chosen to split at: Escape then leads back at once, as the line says. */
+  choosing(): boolean;
   /** Back to the tree. */
   back(): void;
   /** Escape in the tree itself. */
@@ -18,7 +20,7 @@ export interface Keyed {
 /** What has keys of its own. */
 const OWN = "input, textarea, select, form, [role=dialog]";
 
-export function listenToKeys(root: HTMLElement, keys: Keys, tip: Tooltip, { act, splitAt, back, leave }: Keyed, signal: AbortSignal): void {
+export function listenToKeys(root: HTMLElement, keys: Keys, tip: Tooltip, { act, splitAt, choosing, back, leave }: Keyed, signal: AbortSignal): void {
   const pressed = (event: KeyboardEvent): boolean => {
     const { target } = event;
     const key = keyName(event);
@@ -34,7 +36,7 @@ export function listenToKeys(root: HTMLElement, keys: Keys, tip: Tooltip, { act,
       return true;
     }
     // In a text the arrows and Enter are the tokens', as in the live cell.
-    if (key === "Escape" && tip.anchor === null) back();
+    if (key === "Escape" && (tip.anchor === null || choosing())) back();
     else if (command === "split") splitAt(token);
     else if (command === undefined || /^(Arrow|Home|End|Enter|Escape| )/.test(key)) return false;
     else act(command);

@@ -109,6 +109,12 @@ export class Keys {
     return this.#keys.get(name) ?? [];
   }
 
+  /** A command's first key for people; its name where it has none. */
+  word(name: string): string {
+    const [key] = this.of(name);
+    return key === undefined ? `“${name}”` : keyWords(key);
+  }
+
   #read(text: string): string[] {
     const keys = text === " " ? [" "] : text.split(" ").filter((key) => key !== "").map((key) => (key === "Space" ? " " : key));
     return keys.filter((key) => {

@@ -25,6 +25,7 @@ export interface Looks {
 export class RowView {
   readonly element = make("div", "acs-loom-row");
   readonly #twist = make("span", "acs-loom-twist");
+  readonly #goes = make("span", "acs-loom-goes", "↳");
   readonly #dot = make("span", "acs-loom-dot");
   readonly #text = make("span", "acs-loom-text");
   readonly #marks = make("span", "acs-loom-marks");
@@ -34,8 +35,8 @@ export class RowView {
     this.element.setAttribute("role", "treeitem");
     this.element.dataset["node"] = id;
     this.element.draggable = true;
-    this.#twist.ariaHidden = this.#dot.ariaHidden = this.#marks.ariaHidden = "true";
-    this.element.append(this.#twist, this.#dot, this.#text, this.#marks);
+    this.#twist.ariaHidden = this.#goes.ariaHidden = this.#dot.ariaHidden = this.#marks.ariaHidden = "true";
+    this.element.append(this.#twist, this.#goes, this.#dot, this.#text, this.#marks);
   }
 
   update(state: State, row: Row, top: number, looks: Looks): void {
@@ -48,6 +49,7 @@ export class RowView {
     const { element } = this;
     element.style.top = `${top}px`;
     element.style.paddingLeft = `${4 + Math.min(row.indent, MOST_STEPS) * STEP_PX}px`;
+    this.#goes.hidden = !goesOn(row);
     element.tabIndex = looks.current ? 0 : -1;
     for (const [name, value] of Object.entries({ level: row.level, setsize: row.size, posinset: row.place, selected: looks.current })) {
       element.setAttribute(`aria-${name}`, String(value));
@@ -64,6 +66,11 @@ export class RowView {
     this.#marks.textContent = marks.filter((mark) => mark !== "").join(" ");
     element.setAttribute("aria-label", spokenRow(face, row, looks));
   }
+}
+
+/** Whether a row goes on from the one above it: an only child, which stands no further to the right than its parent. */
+export function goesOn({ level, size }: Pick<Row, "level" | "size">): boolean {
+  return level > 1 && size === 1;
 }
 
 export interface RowFace {

@@ -40,6 +40,7 @@ export class LoomView implements Reached {
   readonly contents: Contents;
   readonly boxes: Boxes;
   readonly facts = new Facts();
+  readonly keyOf: (command: string) => string;
   readonly #tip = new Tooltip();
   readonly #told = make("p", "acs-told");
   readonly #keys: Keys;
@@ -65,9 +66,10 @@ export class LoomView implements Reached {
     this.pictures = new Pictures(this, this.tree, signal);
     this.texts = new Texts(() => this, go, (id) => hands.stopOne(id), signal);
     this.contents = new Contents(host, () => this.texts.filled(), signal);
+    this.keyOf = (command) => this.#keys.word(command);
     this.boxes = new Boxes(host, this.#keys, (intent) => hands.wish(intent), act, back);
     this.#build(act);
-    listenToKeys(this.element, this.#keys, this.#tip, { act, back, splitAt: (token) => hands.splitAt(token), leave: () => this.#leave() }, signal);
+    listenToKeys(this.element, this.#keys, this.#tip, { act, back, splitAt: (token) => hands.splitAt(token), choosing: () => hands.hinting, leave: () => this.#leave() }, signal);
     dragRows(this.tree.inner, () => this.state, (node) => hands.canMove(node), (drop) => hands.wish({ type: "Move", ...drop }), signal);
     inspect(this.element, this.#tip, inspection(hands), signal);
     const ends = [
@@ -151,6 +153,9 @@ export class LoomView implements Reached {
 
   #build(act: (command: string) => void): void {
     const { path, children, controls } = this.texts;
+    path.element.addEventListener("focusout", ({ relatedTarget }) => {
+      if (!(relatedTarget instanceof Node && path.element.contains(relatedTarget))) this.hands.endHint();
+    });
     layOut(this.element, this.host.option<number>("height") ?? 620, {
       tools: toolbar(this.#keys, act),
       controls: controls.element,

@@ -4,6 +4,7 @@
  * It is a tree: arrows go through the cells that are high enough to be drawn, Enter makes one of them the whole height
  * (its area is then the measure of all others), Backspace goes back.
  */
+import { level } from "../colour";
 import { make } from "../dom";
 import { share, shown, type Cell } from "./told";
 
@@ -12,6 +13,8 @@ const THINNEST = 3;
 const LINE = 13;
 const HIGH = 340;
 const COLUMN = 112;
+/** How strong a cell's tint is at each level: as in a text, plain is a likely token; `acs_jupyter/widgets/measures.py` has the same. */
+const TINTS = [0, 0.06, 0.11, 0.17, 0.23, 0.29, 0.36, 0.44] as const;
 
 interface Drawn {
   cell: Cell;
@@ -113,7 +116,7 @@ export class MultiverseView {
     element.setAttribute("aria-label", words(cell));
     element.title = words(cell);
     element.dataset["cell"] = String(cell.cell);
-    element.style.setProperty("--acs-m-p", String(Math.max(0.08, cell.p * 0.5)));
+    element.style.setProperty("--acs-m-p", String(TINTS[level(Math.log(cell.p)) ?? 0]));
     place(element, column, top, high);
     this.#drawn.push({ cell, element });
     this.element.append(element);
@@ -122,7 +125,7 @@ export class MultiverseView {
   #drawRest(cell: Cell, column: number, top: number, high: number): void {
     const element = make("div", "acs-m-rest", high >= LINE ? share(cell.rest) : "");
     element.ariaHidden = "true"; // the cell itself says it
-    element.title = `not returned: ${share(cell.rest)}`;
+    element.title = `not returned behind “${shown(cell.text)}”: ${share(cell.rest)}`;
     place(element, column, top, high);
     this.element.append(element);
   }
@@ -184,5 +187,5 @@ function place(element: HTMLElement, column: number, top: number, high: number):
 /** A cell for people. */
 export function words(cell: Cell): string {
   const kind = { open: "nothing was asked behind it", end: "the text is over there", piece: "a piece of a character", expanded: `${share(cell.rest)} not returned behind it` }[cell.kind];
-  return `${shown(cell.text)}, ${share(cell.area)}; this token ${share(cell.p)}; ${kind}`;
+  return `“${shown(cell.text)}”: ${share(cell.area)}; this token ${share(cell.p)}; ${kind}`;
 }

@@ -83,7 +83,8 @@ export class MeasurePanel {
   answer(told: Measured): void {
     if (this.#asked?.what !== told.what || this.#asked.node !== told.node) return;
     say(this.#line, told.line);
-    if (told.what === "trie") this.#body.replaceChildren(trieTable(told.rows, (nodes) => this.wish({ type: "Light", nodes })));
+    if (told.what !== "map" && told.rows.length === 0) this.#body.replaceChildren(); // the line says why
+    else if (told.what === "trie") this.#body.replaceChildren(trieTable(told.rows, (nodes) => this.wish({ type: "Light", nodes })));
     else if (told.what === "diff") this.#body.replaceChildren(diffTable(told.rows, [name(told.node), name(told.other)]));
     else this.#showMap(told);
   }
