@@ -125,6 +125,10 @@ _FIT: dict[str, tuple[Callable[[Any], bool], str]] = {
 }  # fmt: skip
 
 
+_NONE: dict[str, Any] = {"tags": [], "bookmark": False, "unread": False, "folded": False}
+"""What is not there, of marks that are not ``None`` then."""
+
+
 def _marked(session: Session, node: str, fields: dict[str, Any]) -> ev.Revised | None:
     for name, value in fields.items():
         if name not in _FIT:
@@ -137,7 +141,9 @@ def _marked(session: Session, node: str, fields: dict[str, Any]) -> ev.Revised |
             )
     if fields.get("sampling"):
         _check_sampling(fields["sampling"])
-    return revising.marked(session, node, **fields)
+    return revising.marked(
+        session, node, **{name: _NONE.get(name) if v is None else v for name, v in fields.items()}
+    )
 
 
 def _check_sampling(fields: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ _NEVER = ("Tab", "Escape", "Shift", "Ctrl", "Control", "Meta", "Alt")
 
 
 def checked_keys(keys: Any) -> dict[str, str]:
-    """The keys as they were given. Raises :class:`InvalidRequest` for a command or a key that is none, or is given twice."""
+    """The keys as given. Raises :class:`InvalidRequest` for a command or a key that is none, or a key given twice."""
     if keys is None:
         return {}
     if not isinstance(keys, dict):

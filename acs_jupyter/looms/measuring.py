@@ -204,9 +204,9 @@ class Measuring(Changing):
         ``width`` (3): children of each node that grows; ``depth`` (4): growths from the node; ``how``: ``best-first``
         over all of the tree, or ``beam``, level by level, of which ``keep`` (``width``) go on; ``budget``: tokens
         that this call may be billed, ``requests``: how many it may send (one of both is needed). All else is sampling,
-        as for :meth:`grow`; ``max_tokens`` (16) is the length of a node. A budget counts a request at the most it can cost, a
-        prompt of text at its bytes. ``progress``: a bar or none; unless told there is one in a notebook and in a
-        terminal.
+        as for :meth:`grow`; ``max_tokens`` (16) is the length of a node. A budget counts a request at the most it can
+        cost, a prompt of text at its bytes. ``progress``: a bar or none; unless told there is one in a notebook and
+        in a terminal.
 
         Scores are kept under the scorer's name, or under ``name``. A kept score is taken again for the same text by
         the same scorer: an edited function, another lambda and a node that was moved are scored anew. What a function

@@ -11,8 +11,9 @@ import pytest
 from acs_jupyter import Client, Loom
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.keeping.record import KEY, unpack_run
+from acs_jupyter.log.events import Piece, Revised, Written
 from acs_jupyter.looms.desk import desk_of
-from acs_jupyter.widgets.loom_static import bundle
+from acs_jupyter.widgets.loom_static import MOST_NODES, bundle
 from acs_jupyter.widgets.snapshot import most_saved
 from acs_jupyter.widgets.tinted import on_file
 from tests.support.hands import Hands, quiet, until
@@ -180,3 +181,25 @@ def test_the_copy_of_a_deep_tree_is_no_deeper_than_browsers_are() -> None:
     assert (depth, most) == (0, 31)
     assert content["text/html"].count(" down</pre>") == 400
     assert content["text/plain"].endswith(" down")
+
+
+def chain(depth: int) -> Loom:
+    """Nodes one below the other."""
+    loom = Loom("x")
+    node = Written("n0", next(iter(loom.session.runs)), loom.roots[0], (Piece(text="x"),))
+    below = [Written(f"n{n}", node.run, f"n{n - 1}", node.pieces) for n in range(1, depth - 1)]
+    loom.session.apply([Revised("write", written=(node, *below))])
+    return loom
+
+
+def test_a_number_in_the_copy_is_short_however_deep_the_node() -> None:
+    sizes = {}
+    for depth in (500, 1000, 6000, 12000):
+        content, _ = bundle(chain(depth).session)
+        sizes[depth] = {name: len(content[name]) for name in ("text/html", "text/plain")}
+    for name in ("text/html", "text/plain"):
+        assert sizes[1000][name] < 2.2 * sizes[500][name]
+        assert sizes[12000][name] < sizes[6000][name] + 100, "a part is shown"
+    assert "9000 nodes are not in this copy; the loom has them. ---" in content["text/plain"].replace(",", "")
+    assert "--- 1.1.1.1.1.1.1.1 ---\nx\n--- level 9: 1 ---\nx" in content["text/plain"]
+    assert content["text/html"].count("<pre") == MOST_NODES
