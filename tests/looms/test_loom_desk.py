@@ -104,6 +104,29 @@ def test_each_intent_is_done_and_each_refusal_one_line(hands: Hands) -> None:
     assert len(loom.session) == before
 
 
+def test_what_was_typed_comes_back_when_it_is_refused(hands: Hands) -> None:
+    loom = hands.loom
+    gone = loom.new_root("gone")
+    loom.delete(gone)
+    hands.ask("Rewrite", node=gone, text="typed")
+    hands.ask("Write", parent=gone, text="a child")
+    hands.ask("Mark", node=gone, note="noted")
+    hands.ask("Mark", node=gone, tags=["a", "b"])
+    hands.ask("Mark", node=gone, bookmark=True)
+    assert [word["text"] for word in hands.words("refused")] == ["typed", "a child", "noted", "a b"]
+    assert all("was deleted; undo brings it back" in word["line"] for word in hands.words("refused"))
+    assert len(hands.refusals()) == 5
+
+
+def test_a_reader_s_rest_on_a_node_that_is_gone_is_nothing(hands: Hands) -> None:
+    loom = hands.loom
+    gone = loom.new_root("gone")
+    loom.delete(gone)
+    for node in (gone, "nobody"):
+        hands.ask("Visit", node=node)
+    assert (hands.refusals(), loom.selected) == ([], [])
+
+
 def test_search_answers_with_nodes_or_a_line(hands: Hands) -> None:
     loom = hands.loom
     loom.new_child(loom.roots[0], " needle")

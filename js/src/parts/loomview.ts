@@ -17,7 +17,7 @@ import { dragRows } from "./loomdrag";
 import { Facts } from "./loomfacts";
 import { Hands, type Reached } from "./loomhands";
 import { listenToKeys } from "./loomkeyboard";
-import { Keys } from "./loomkeys";
+import { Keys, keyWords } from "./loomkeys";
 import { layOut } from "./loomlayout";
 import { alive, isAlive } from "./loomoutline";
 import type { Looks } from "./loomrow";
@@ -42,6 +42,7 @@ export class LoomView implements Reached {
   readonly facts = new Facts();
   readonly #tip = new Tooltip();
   readonly #told = make("p", "acs-told");
+  readonly #none = make("p", "acs-loom-none");
   readonly #keys: Keys;
   #found: ReadonlySet<string> = new Set();
   #lit: [list: readonly string[], ids: ReadonlySet<string>] = [[], new Set()];
@@ -142,7 +143,7 @@ export class LoomView implements Reached {
     this.#wantTexts();
     this.#showFacts();
     clearTimeout(this.#later);
-    this.#later = setTimeout(() => this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
+    this.#later = setTimeout(() => isAlive(this.state, id) && this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
   }
 
   say(line: string): void {
@@ -151,6 +152,7 @@ export class LoomView implements Reached {
 
   #build(act: (command: string) => void): void {
     const { path, children, controls } = this.texts;
+    this.tree.element.append(this.#none);
     layOut(this.element, this.host.option<number>("height") ?? 620, {
       tools: toolbar(this.#keys, act),
       controls: controls.element,
@@ -166,7 +168,8 @@ export class LoomView implements Reached {
     });
   }
 
-  #heard({ look, said, found, measured }: LoomWord): void {
+  #heard({ look, said, found, measured, refused }: LoomWord): void {
+    if (refused !== undefined) this.boxes.ask.refused(refused.text, refused.line);
     if (said !== undefined) this.say(said);
     if (found !== undefined && this.boxes.search.answer(found)) this.#mark(found.nodes);
     if (measured !== undefined) this.boxes.measure.answer(measured);
@@ -188,7 +191,7 @@ export class LoomView implements Reached {
 
   #showLit(): void {
     this.#drawTree();
-    const { lit } = this.hands;
+    const lit = this.hands.lit.filter((id) => isAlive(this.state, id));
     this.say(lit.length === 0 ? "Nothing is lit." : lit.length === 1 ? "1 node is lit." : `${lit.length} nodes are lit.`);
   }
 
@@ -205,6 +208,16 @@ export class LoomView implements Reached {
     if (had || (gone && document.activeElement === document.body && this.element.matches(":hover"))) this.tree.focus();
     this.texts.show();
     this.#wantTexts();
+    this.#hint();
+  }
+
+  /** What to press where there is no node. */
+  #hint(): void {
+    const { none } = this.cursor;
+    const [undo, root] = ["undo", "root"].map((name) => this.#keys.of(name).map(keyWords)[0]);
+    const steps = this.hands.frozen ? [] : [(this.state.loom?.done.length ?? 0) > 0 && undo && `${undo} undoes the last step`, root && `${root} writes a root`];
+    const words = none ? ["No nodes.", steps.filter(Boolean).join(", ")].join(" ").trim() : "";
+    say(this.#none, words);
   }
 
   /** The texts beside the tree are to be there. */
