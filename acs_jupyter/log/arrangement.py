@@ -12,7 +12,7 @@ Nothing is destroyed: a deleted node stays where it is, with the mark ``deleted`
     visited   the child that was looked at last                   sampling  fields that growing from here uses
     made_of   the nodes a written one came from                   meta      what else is known, kept as it came
     sample    the generated node that a written one is a part of, when all of it is
-    map       what may follow, as looms/multiverse.py packs it    scores    numbers of a search, by the scorer's name
+    map       what may follow, as looms/multiverse.py packs it    scores    of searches, as looms/scorers.py keeps them
     hoisted   (of the whole tree) the nodes shown as root, innermost last        title (of the whole tree)
 """
 
@@ -42,10 +42,16 @@ def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def finite(value: Any) -> bool:
+    """Whether a value is a number that every reader of a log can hold."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
 def _number(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    )
+    return value is None or finite(value)
 
 
 def _table(value: Any) -> bool:
@@ -259,4 +265,4 @@ def compose(node: Node, pieces: tuple[Piece, ...], nodes: dict[str, Node]) -> No
             node.top.append(None)
 
 
-__all__ = ["WHOLE", "Arrangement", "Step", "compose", "sampled"]
+__all__ = ["WHOLE", "Arrangement", "Step", "compose", "finite", "sampled"]

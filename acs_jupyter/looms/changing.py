@@ -10,9 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..checks import build_request
 from ..errors import InvalidRequest
 from ..log import events as ev
 from ..log import revising
+from ..log.arrangement import finite
 from ..log.session import Session
 from .reading import Reading
 
@@ -56,6 +58,8 @@ class Changing(Reading):
 
     def shift(self, node: str, by: int) -> str:
         """The node ``by`` places down among its siblings, up when negative."""
+        if isinstance(by, bool) or not isinstance(by, int):
+            raise InvalidRequest(f"by={by!r} must be a whole number of places.")
         self._do(lambda: revising.shifted(self.session, node, by))
         return node
 
@@ -122,9 +126,40 @@ class Changing(Reading):
         raise NotImplementedError
 
 
+_FIT: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "tags": (
+        lambda v: isinstance(v, (list, tuple)) and all(isinstance(w, str) for w in v), 'a list of texts: tags=["good"]',
+    ),
+    "note": (lambda v: isinstance(v, str), "a text"),
+    "rating": (finite, "a finite number"),
+    "sampling": (lambda v: isinstance(v, dict), 'a table of fields: sampling={"temperature": 0.7}'),
+    **dict.fromkeys(("bookmark", "unread", "folded"), (lambda v: isinstance(v, bool), "True or False")),
+}  # fmt: skip
+
+
+_NONE: dict[str, Any] = {"tags": [], "bookmark": False, "unread": False, "folded": False}
+"""What is not there, of marks that are not ``None`` then."""
+
+
 def _marked(session: Session, node: str, fields: dict[str, Any]) -> ev.Revised | None:
-    allowed = ("tags", "note", "bookmark", "rating", "unread", "folded", "sampling")
-    for name in fields:
-        if name not in allowed:
-            raise InvalidRequest(f"{name} is no mark; choose from {', '.join(allowed)}.")
-    return revising.marked(session, node, **fields)
+    for name, value in fields.items():
+        if name not in _FIT:
+            raise InvalidRequest(f"{name} is no mark; choose from {', '.join(_FIT)}.")
+        fits, words = _FIT[name]
+        if value is not None and not fits(value):
+            shown = repr(value)
+            raise InvalidRequest(
+                f"{name}={shown if len(shown) < 40 else shown[:36] + '...'} must be {words}."
+            )
+    if fields.get("sampling"):
+        _check_sampling(fields["sampling"])
+    return revising.marked(
+        session, node, **{name: _NONE.get(name) if v is None else v for name, v in fields.items()}
+    )
+
+
+def _check_sampling(fields: dict[str, Any]) -> None:
+    own = [name for name in ("prompt", "stream", "stream_options") if name in fields]
+    if own:
+        raise InvalidRequest(f"{own[0]} is no sampling of a node; leave it out.")
+    build_request({"prompt": "", **fields})

@@ -133,7 +133,11 @@ class LoomDesk:
             else:
                 self._branch(intent, window)
         except (AcsError, ValueError, LookupError) as error:
-            window.tell(line_of(error, self.loom.session))
+            line = line_of(error, self.loom.session)
+            window.tell(line)
+            text = _written_by(intent)
+            if text:
+                window.say(refused={"text": text, "line": line})
 
     # -- growing ------------------------------------------------------------------------------------
 
@@ -196,7 +200,8 @@ class LoomDesk:
         self.loom.mark(intent.node, **{f: v for f, v in given.items() if v is not msgspec.UNSET})
 
     def _visit(self, intent: Visit, _: LoomWindow) -> None:
-        revising.existing(self.loom.session, intent.node)
+        if intent.node not in self.loom.session.nodes or revising.is_deleted(self.loom.session, intent.node):
+            return  # it was deleted while the reader's word was on its way: nobody asked for anything
         self.loom.selection.current = intent.node
         if self.loom.writable:
             self.loom.visit(intent.node)
@@ -245,3 +250,21 @@ class LoomDesk:
         """Where the loom is kept, and what is wrong with that, in every window."""
         for window in list(self._windows):
             window.file, window.trouble = str(self.loom.file or ""), self.loom.trouble
+
+
+def _written_by(intent: AnyIntent) -> str:
+    """What somebody typed and would lose when it is refused."""
+    if isinstance(intent, Write | Rewrite):
+        return intent.text
+    if isinstance(intent, Store):
+        return intent.path
+    if isinstance(intent, Mark):
+        typed = (
+            [intent.note]
+            if isinstance(intent.note, str)
+            else intent.tags
+            if isinstance(intent.tags, list)
+            else []
+        )
+        return " ".join(typed)
+    return ""

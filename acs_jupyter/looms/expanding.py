@@ -4,13 +4,14 @@ Owns the order, the budget, and how a search is taken up again. It must not know
 scores, and are told when they are there; ``loom.py`` drives them.
 
 What was done is read from the tree: a node below which enough finished samples hang has been expanded, and the scores
-are kept as marks of the nodes (``scores``, by the scorer's name). So a search that was stopped or killed goes on
-where it was, from the loom's file too, and neither asks nor scores twice. Samples that broke off stay in the tree,
-and are made up for by new ones.
+are kept as marks of the nodes (``scores``, see ``scorers.py``: one holds for one text and one scorer). So a search
+that was stopped or killed goes on where it was, from the loom's file too, and neither asks nor scores twice. Samples
+that broke off stay in the tree, and are made up for by new ones.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from ..log.events import Change, Revised
 from ..log.revising import alive
 from ..log.session import Node, Session
 from .measure import Measured, path_logprob
+from .scorers import digest, identified, kept_scores, known_score, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +78,8 @@ class Grow:
 class Search:
     """What is searched, and how far. ``width``: children of each node that is expanded, by one request; ``depth``:
     growths from the first node; ``keep``: nodes of a level that go on in a beam; ``budget``: tokens this call may be
-    billed; ``requests``: how many it may send; ``name``: under which the scores are kept."""
+    billed; ``requests``: how many it may send; ``name``: under which the scores are kept
+    (the scorer's own)."""
 
     node: str
     scorer: Scorer
@@ -86,7 +89,12 @@ class Search:
     keep: int = 3
     budget: int | None = None
     requests: int | None = None
-    name: str = "scorer"
+    name: str | None = None
+
+    @functools.cached_property
+    def identity(self) -> tuple[str, str | None]:
+        """The name of the scores, and what tells this scorer from others of the name."""
+        return identified(self.scorer, self.name)
 
     def check(self) -> None:
         """Raise :class:`InvalidRequest` for what cannot be."""
@@ -103,6 +111,7 @@ class Search:
             raise InvalidRequest(f"width={self.width}: one request makes at most 16; lower it.")
         if self.budget is None and self.requests is None:
             raise InvalidRequest("A search needs a bound: say budget= (tokens) or requests=.")
+        _ = self.identity  # a name that is none is told before anything is sent
 
 
 @dataclass
@@ -231,22 +240,23 @@ def _goes_on(session: Session, node: str) -> bool:
 
 
 def _score(session: Session, search: Search, node: str, depth: int) -> float | None:
-    kept = session.arrangement.mark(node, "scores") or {}
-    if search.name in kept:
-        value: float | None = kept[search.name]
-        return value
+    kept, text = kept_scores(session, node), session.text_to(node)
+    name, by = search.identity
+    known = known_score(kept, name, text, by)
+    if known is not None:
+        return known[0]
     try:
-        given = search.scorer(Candidate(session, node, depth))
-        score = None if given is None else float(given)
+        score = number(search.scorer(Candidate(session, node, depth)), node)
+    except InvalidRequest:
+        raise
     except Exception as error:  # it is the user's own
         raise InvalidRequest(
             f"The scorer failed at node {node}: {type(error).__name__}: {error}. "
             "What was grown is kept; mend the scorer."
         ) from error
-    if score is not None and not math.isfinite(score):
-        raise InvalidRequest(f"The scorer gave {score} for node {node}; a finite number or None is needed.")
-    change = Change(node, "scores", {**kept, search.name: score})
-    session.apply([Revised("score", "view", changes=(change,))])
+    if by is not None:
+        change = Change(node, "scores", {**kept, name: [score, digest(text), by]})
+        session.apply([Revised("score", "view", changes=(change,))])
     return score
 
 

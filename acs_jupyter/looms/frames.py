@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..log.arrangement import sampled
 from ..log.session import Session
-from .measure import path_logprob, scored
+from .measure import Paths, scored
 from .query import TOKEN_NAMES, model_of
 
 NODE_COLUMNS = [
@@ -25,17 +25,19 @@ TOKEN_COLUMNS = ["node", "index", "token", "logprob", "probability", "surprisal"
 
 def node_frame(session: Session, nodes: list[str], children: dict[str, int]) -> pd.DataFrame:
     """One row a node, in the given order. ``logprob`` sums the node's own tokens, ``path_*`` from the prompt's end."""
-    return pd.DataFrame([_row(session, node, children.get(node, 0)) for node in nodes], columns=NODE_COLUMNS)
+    paths = Paths(session)
+    rows = [_row(session, node, children.get(node, 0), paths) for node in nodes]
+    return pd.DataFrame(rows, columns=NODE_COLUMNS)
 
 
-def _row(session: Session, name: str, children: int) -> list[Any]:
+def _row(session: Session, name: str, children: int, paths: Paths) -> list[Any]:
     node, run = session.nodes[name], session.runs[session.nodes[name].run]
-    path, own = path_logprob(session, name), scored(session, node)
+    path, own = paths.logprob(name), scored(session, node)
     generated = sampled(session.arrangement, node)
     marks = session.arrangement.marks.get(name, {})
     sampling = [run.request.get(field) for field in ("temperature", "top_p", "seed", "max_tokens")]
     return [
-        name, node.parent, len(session.path(name)) - 1, children, generated, model_of(session, node),
+        name, node.parent, paths.depth(name), children, generated, model_of(session, node),
         session.own_text(node), len(node.tokens), own.total, path.total, path.per_token, path.tokens, path.unknown,
         node.finish_reason, node.stop_reason, run.outcome if generated else None, *sampling, run.opened_at,
         list(marks.get("tags", ())), marks.get("note"), bool(marks.get("bookmark")), marks.get("rating"),

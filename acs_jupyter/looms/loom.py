@@ -20,6 +20,7 @@ from ..log.session import Session
 from ..misnamed import Named
 from ..wire import Fields, request_fields
 from .growing import Growth, alternative, continuation
+from .keys import checked_keys
 from .measuring import Measuring
 from .selection import Selection, ids_of
 
@@ -195,27 +196,39 @@ class Loom(Measuring, Named):
 
     @property
     def selected(self) -> list[str]:
-        """The nodes that are lit up, in windows and by code; when none is, the one under the cursor."""
-        if self.selection.lit:
-            return [node for node in self.selection.lit if node in self.session.nodes]
-        current = self.selection.current
-        return [] if current is None else [current]
+        """The nodes that are lit up, in windows and by code; when none is, the one under the cursor.
+
+        None of them is deleted; undo brings a node back lit.
+        """
+        lit = self._living(self.selection.lit)
+        return lit or self._living([self.selection.current] if self.selection.current is not None else [])
+
+    def _living(self, nodes: list[str]) -> list[str]:
+        living = set(self.nodes) if nodes else set()
+        return [node for node in nodes if node in living]
 
     def select(self, nodes: Any = None) -> None:
         """Light nodes up in every window: an id, several, or a frame with a ``node`` column; ``None`` none."""
         found = ids_of(nodes)
+        living = set(self.nodes)
         for node in found:
-            self.node(node)
+            if node not in living:
+                self.node(node)  # it says why
         self.selection.light(found)
 
     def show(self, *, keys: dict[str, str] | None = None, height: int = 620) -> None:
         """Show a window; several can show one loom. ``keys``: command to key, see ``?`` in the window.
 
-        ``height``: of the window, in CSS pixels. It grows with the ``client``, or the extension's own settings.
+        Several keys of a command have a blank between, ``""`` is none; a usual key of another command is taken from
+        it. ``height``: of the window, in CSS pixels. It grows with the ``client``, or the extension's own settings.
+        Raises :class:`InvalidRequest` for a command or a key that is none or given twice; then nothing is shown.
         """
         from .desk import shown  # noqa: PLC0415  # widgets load with the first window
 
-        shown(self, keys or {}, height)
+        bindings = checked_keys(keys)
+        if isinstance(height, bool) or not isinstance(height, int) or height < 1:
+            raise InvalidRequest(f"height={height!r} must be a whole number of CSS pixels, such as 620.")
+        shown(self, bindings, height)
 
     def _ipython_display_(self) -> None:
         self.show()

@@ -51,7 +51,9 @@ class Measuring(Changing):
             self.node(source)
             nodes = samples_below(self.session, source)
             if not nodes:
-                raise InvalidRequest(f"Node {source} has no generated children to count; grow some, then try again.")
+                raise InvalidRequest(
+                    f"Node {source} has no generated children to count; grow some, then try again."
+                )
             return trie_of([(self.session, node) for node in nodes])
         given: list[Any] = [source] if isinstance(source, (Completion, Choice)) else list(source)
         if not all(isinstance(one, str) for one in given):
@@ -203,10 +205,15 @@ class Measuring(Changing):
         ``scorer``: a function of a candidate; the larger its number, the sooner the node grows, ``None`` never.
         ``width`` (3): children of each node that grows; ``depth`` (4): growths from the node; ``how``: ``best-first``
         over all of the tree, or ``beam``, level by level, of which ``keep`` (``width``) go on; ``budget``: tokens
-        that this call may be billed, ``requests``: how many it may send (one of both is needed); ``name``: under
-        which the scores are kept (the function's). All else is sampling, as for :meth:`grow`; ``max_tokens`` (16) is
-        the length of a node. A budget counts a request at the most it can cost, a prompt of text at its bytes.
-        ``progress``: a bar or none; unless told there is one in a notebook and in a terminal.
+        that this call may be billed, ``requests``: how many it may send (one of both is needed). All else is sampling,
+        as for :meth:`grow`; ``max_tokens`` (16) is the length of a node. A budget counts a request at the most it can
+        cost, a prompt of text at its bytes. ``progress``: a bar or none; unless told there is one in a notebook and
+        in a terminal.
+
+        Scores are kept under the scorer's name, or under ``name``. A kept score is taken again for the same text by
+        the same scorer: an edited function, another lambda and a node that was moved are scored anew. What a function
+        uses from around it counts where it is a plain value or a function; a change in other objects is not seen, and
+        a lambda or an object without a name that uses them is asked each time. With ``name`` the name alone counts.
 
         It stops before a bound is exceeded. Nothing that came is lost, and calling it again, also after a restart, goes
         on. Raises :class:`AcsError`, and :class:`InvalidRequest` when the scorer fails.
@@ -257,7 +264,6 @@ class Measuring(Changing):
         how |= {"budget": budget_of(how["budget"])} if "budget" in how else {}
         own = {name: how[name] for name in fields if name in how}
         own.setdefault("keep", own.get("width", 3))
-        own.setdefault("name", getattr(scorer, "__name__", "scorer"))
         search = Search(node, scorer, **own)
         search.check()
         sampling = {"max_tokens": 16, **{name: value for name, value in how.items() if name not in fields}}

@@ -26,7 +26,7 @@ from ..log.ranking import asked_of, rank_of
 from ..log.revising import alive
 from ..log.session import Node, Session
 from ..wire import SAMPLING_FIELDS
-from .measure import path_logprob, scored
+from .measure import Paths, path_logprob, scored
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<text>"[^"]*"|'[^']*')"""
@@ -107,10 +107,14 @@ class _Comparison:
     name: str
     op: str
     value: Any
+    paths: Paths | None = None
 
     def holds(self, session: Session, node: Node) -> bool:
         if self.name in TOKEN_NAMES:
             return bool(self.tokens(session, node))
+        if self.paths is not None and self.name in ("path", "depth"):
+            path = self.paths.depth(node.id) if self.name == "depth" else self.paths.logprob(node.id).total
+            return _fits(path, self.op, self.value)
         if self.name in NODE_NAMES:
             return _fits(NODE_NAMES[self.name](session, node), self.op, self.value)
         return _fits(session.runs[node.run].request.get(self.name), self.op, self.value)
@@ -121,14 +125,17 @@ class _Comparison:
         return [i for i in range(len(node.tokens)) if _fits(known(session, node, i), self.op, self.value)]
 
 
-def parse(text: str) -> Predicate:
-    """A predicate as a function. Raises :class:`InvalidRequest` with one line that says where it cannot be read."""
-    return _Parser(text).whole()
+def parse(text: str, paths: Paths | None = None) -> Predicate:
+    """A predicate as a function. Raises :class:`InvalidRequest` with one line that says where it cannot be read.
+
+    ``paths``: sums that many nodes share; without them each node's path is climbed.
+    """
+    return _Parser(text, paths).whole()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, paths: Paths | None = None) -> None:
+        self._paths = paths
         self._words: list[tuple[str, str]] = []
         self._at = 0
         place, end = 0, len(text.rstrip())
@@ -178,13 +185,9 @@ class _Parser:
             raise InvalidRequest(_unknown(name))
         kind, op = self._words[self._at] if self._at < len(self._words) else ("", "")
         if kind != "op" and op != "contains":
-            return (
-                _Comparison(name, "!=", None).holds
-                if name in TOKEN_NAMES
-                else _Comparison(name, "", None).holds
-            )
+            return _Comparison(name, "!=" if name in TOKEN_NAMES else "", None, self._paths).holds
         self._at += 1
-        return _Comparison(name, "==" if op == "=" else op, self._value()).holds
+        return _Comparison(name, "==" if op == "=" else op, self._value(), self._paths).holds
 
     def _value(self) -> Any:
         kind, word = self._next("a value")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..log import revising
 from ..log.session import Node, Session
-from .measure import Measured, path_logprob
+from .measure import Measured, Paths, path_logprob
 from .query import parse
+from .scorers import current_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,10 +75,15 @@ class Reading:
         return path_logprob(self.session, node)
 
     def marks(self, node: str) -> dict[str, Any]:
-        """Tags, note, bookmark, rating, unread, folded, visited, sampling, scores: those that are set."""
+        """Tags, note, bookmark, rating, unread, folded, visited, sampling: those that are set.
+
+        ``scores``: numbers of :meth:`expand` for the text that the node has now, by the scorer's name.
+        """
         self.node(node)
         marks = self.session.arrangement.marks.get(node, {})
-        return {name: value for name, value in marks.items() if name != "map"}  # that is multiverse()
+        shown = {name: value for name, value in marks.items() if name not in ("map", "scores")}
+        scores = current_scores(self.session, node)
+        return {**shown, "scores": scores} if scores else shown
 
     def last_child(self, node: str) -> str | None:
         """The child that was looked at last, else the first; ``None`` for a leaf."""
@@ -101,7 +107,11 @@ class Reading:
         found = []
         for node in self.nodes if within is None else self.below(within):
             marks = self.session.arrangement.marks.get(node, {})
-            places = [self.own_text(node), marks.get("note") or "", *marks.get("tags", ())]
+            places = [
+                self.session.own_text(self.session.nodes[node]),
+                marks.get("note") or "",
+                *marks.get("tags", ()),
+            ]
             if any(wanted in fold(place) for place in places):
                 found.append(node)
         return found
@@ -113,7 +123,7 @@ class Reading:
         node. Others: ``finish == "length" and tokens > 20``, ``text contains "ship" or bookmark``. Raises
         :class:`InvalidRequest` with one line where it cannot be read.
         """
-        holds = parse(predicate)
+        holds = parse(predicate, Paths(self.session))
         nodes = self.nodes if within is None else self.below(within)
         return [node for node in nodes if holds(self.session, self.session.nodes[node])]
 
@@ -122,7 +132,9 @@ class Reading:
         from .frames import node_frame  # noqa: PLC0415  # pandas loads only when a frame is asked for
 
         nodes = self.nodes
-        return node_frame(self.session, nodes, {node: len(self.children(node)) for node in nodes})
+        return node_frame(
+            self.session, nodes, {node: len(revising.alive(self.session, node)) for node in nodes}
+        )
 
     def tokens_frame(self) -> pd.DataFrame:
         """One row a token of every node that is not deleted."""

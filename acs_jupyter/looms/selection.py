@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..errors import InvalidRequest
+
 Listener = Callable[[], None]
 
 
@@ -39,11 +41,22 @@ class Selection:
 
 
 def ids_of(nodes: Any) -> list[str]:
-    """Node ids from one id, several, or a frame's ``node`` column."""
+    """Node ids from one id, several, or a frame's ``node`` column. Raises :class:`InvalidRequest` for anything else."""
     if nodes is None:
         return []
     if isinstance(nodes, str):
         return [nodes]
     if hasattr(nodes, "columns"):
+        if "node" not in nodes.columns:
+            raise InvalidRequest("This frame has no column node; give one that loom.frame() made, or ids.")
         nodes = nodes["node"]
-    return [str(node) for node in nodes]
+    try:
+        found = list(nodes)
+    except TypeError:
+        raise InvalidRequest(
+            f"{str(nodes)[:40]} is no node; give an id, several, or a frame with a column node."
+        ) from None
+    wrong = [one for one in found if not isinstance(one, str)]
+    if wrong:
+        raise InvalidRequest(f"{str(wrong[0])[:40]} is no node; an id is a text, as in loom.nodes.")
+    return found

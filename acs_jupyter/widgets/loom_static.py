@@ -2,7 +2,8 @@
 
 Owns the HTML and the plain text that stay in a saved notebook for a whole tree, and what gives way when room is short:
 titles and tints first, then the records, then the beginnings in the summaries. Only of a tree of more than ``LARGEST``
-bytes of text a part is shown, what is nearest to the roots, and it says how much is not. It must not know widgets.
+bytes of text, or ``MOST_NODES`` nodes, a part is shown, what is nearest to the roots, and it says how much is not. It
+must not know widgets.
 
 A node is a ``<details>``, its number and its beginning the summary; a node whose only child goes on is not folded, nor
 indented, and past 30 levels nothing is: browsers stop at a depth of some hundreds. Deleted nodes are left out.
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 DEEPEST = 30
 LARGEST = 250_000
 """Bytes of text that a copy holds at most: it is written again after each change, and every reader loads it."""
+MOST_NODES = 3000
+"""Nodes that a copy shows at most: each takes some hundred bytes of markup beside its text."""
+NUMBERED = 8
+"""Levels down to which a node's number says the whole way (``1.2.1``); a number as long as a deep way says nothing."""
 MOST_RECORDS = 200
 """Runs of which records are written; a larger loom is kept in a file of its own."""
 BEGINNING = 60
@@ -42,10 +47,11 @@ _PRE = '<pre style="white-space:pre-wrap;word-break:normal">'
 
 @dataclass(frozen=True)
 class Place:
-    """A living node, its number (``1.2``), and how deep it is indented."""
+    """A living node, its number (``1.2``), its level (a root's is 1), and how deep it is indented."""
 
     node: Node
     name: str
+    level: int
     depth: int
     flat: bool
 
@@ -60,8 +66,11 @@ def bundle(session: Session, spent: int = 0) -> tuple[dict[str, str], dict[str, 
     places = _nearest(session, everything)
     tokens = sum(len(place.node.tokens) for place in places)
     most = most_saved(tokens) - spent
-    plain = plain_text(session, places)
-    line = _left_out(len(everything) - len(places))
+    left_out = _left_out(len(everything) - len(places))
+    plain = plain_text(session, places) + (f"\n--- {left_out} ---" if left_out else "")
+    line = (
+        f'<div class="acs-static acs-beside"><div class="acs-line">{left_out}</div></div>' if left_out else ""
+    )
     bare = on_file(_page(session, places, {}, True) + line) + on_file(plain)
     beginnings = bare <= most
     records = _records(session, most - bare)
@@ -89,9 +98,9 @@ def _nearest(session: Session, places: list[Place]) -> list[Place]:
     """All, or of a large tree those nearest to the roots, in reading order."""
     room = LARGEST
     shown: set[str] = set()
-    for place in sorted(places, key=lambda one: one.name.count(".")):
-        room -= len(session.own_text(place.node).encode()) + BEGINNING
-        if room < 0 and shown:
+    for place in sorted(places, key=lambda one: one.level):
+        room -= len(session.own_text(place.node).encode(errors="surrogatepass")) + BEGINNING
+        if (room < 0 and shown) or len(shown) == MOST_NODES:
             break
         shown.add(place.node.id)
     return [place for place in places if place.node.id in shown]
@@ -101,8 +110,7 @@ def _left_out(count: int) -> str:
     if not count:
         return ""
     nodes = "1 node is" if count == 1 else f"{count:,} nodes are"
-    line = f"{nodes} not in this copy; the loom has them."
-    return f'<div class="acs-static acs-beside"><div class="acs-line">{line}</div></div>'
+    return f"{nodes} not in this copy; the loom has them."
 
 
 def _alive(session: Session, nodes: list[str]) -> list[str]:
@@ -111,16 +119,25 @@ def _alive(session: Session, nodes: list[str]) -> list[str]:
 
 def _places(session: Session) -> Iterator[Place]:
     roots = _alive(session, session.roots)
-    waiting = [(node, str(place), 0, False) for place, node in enumerate(roots, 1)][::-1]
+    waiting = [Place(session.nodes[node], str(at), 1, 0, False) for at, node in enumerate(roots, 1)][::-1]
     while waiting:
-        node, name, depth, flat = waiting.pop()
-        yield Place(session.nodes[node], name, depth, flat)
-        children = _alive(session, session.nodes[node].children)
-        only = len(children) == 1 or depth >= DEEPEST
+        here = waiting.pop()
+        yield here
+        children = _alive(session, here.node.children)
+        only = len(children) == 1 or here.depth >= DEEPEST
+        level, depth = here.level + 1, here.depth + (not only)
         below = [
-            (child, f"{name}.{place}", depth + (not only), only) for place, child in enumerate(children, 1)
+            Place(session.nodes[child], _number(here, at), level, depth, only)
+            for at, child in enumerate(children, 1)
         ]
         waiting += below[::-1]
+
+
+def _number(parent: Place, place: int) -> str:
+    """Of a child: the whole way to it, or where that is long its level and its place among its siblings."""
+    if parent.level < NUMBERED:
+        return f"{parent.name}.{place}"
+    return f"level {parent.level + 1}: {place}"
 
 
 def _page(session: Session, places: list[Place], texts: dict[str, str], beginnings: bool) -> str:

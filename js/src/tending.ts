@@ -36,5 +36,7 @@ export interface LoomWord {
   /** What was done, in a line. */
   said?: string;
   measured?: Measured;
+  /** A text that was sent and not taken, and why. */
+  refused?: { text: string; line: string };
   found?: { text: string; predicate: boolean; nodes: string[]; refused?: string };
 }

@@ -12,8 +12,9 @@ import pytest
 from acs_jupyter import Client, Loom
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.keeping.record import KEY, unpack_run
+from acs_jupyter.log.events import Piece, Revised, Written
 from acs_jupyter.looms.desk import desk_of
-from acs_jupyter.widgets.loom_static import bundle
+from acs_jupyter.widgets.loom_static import MOST_NODES, bundle
 from acs_jupyter.widgets.snapshot import most_saved
 from acs_jupyter.widgets.tinted import on_file
 from tests.support.hands import Hands, quiet, until
@@ -81,7 +82,7 @@ def test_each_intent_is_done_and_each_refusal_one_line(hands: Hands) -> None:
     hands.ask("Fold", node=root, folded=True)
     hands.ask("Hoist", node=root)
     hands.ask("Visit", node=child)
-    assert "was deleted" in hands.refusals().pop()
+    assert hands.refusals() == [], "it was split: whoever rests on what is gone asks for nothing"
     assert loom.marks(root) == {"tags": ["a"], "note": "n", "bookmark": True, "rating": 3, "folded": True}
     assert (loom.hoisted, len(loom.roots)) == (root, 2)
     assert [loom.own_text(node) for node in loom.below(loom.roots[1])] == ["other", " three"]
@@ -102,6 +103,29 @@ def test_each_intent_is_done_and_each_refusal_one_line(hands: Hands) -> None:
     for wrong in ({"n": 17}, {"n": 0}, {"n": True}, {"more": 1}):
         hands.ask("Grow", node=root, **wrong)  # what is no intent is nothing
     assert len(loom.session) == before
+
+
+def test_what_was_typed_comes_back_when_it_is_refused(hands: Hands) -> None:
+    loom = hands.loom
+    gone = loom.new_root("gone")
+    loom.delete(gone)
+    hands.ask("Rewrite", node=gone, text="typed")
+    hands.ask("Write", parent=gone, text="a child")
+    hands.ask("Mark", node=gone, note="noted")
+    hands.ask("Mark", node=gone, tags=["a", "b"])
+    hands.ask("Mark", node=gone, bookmark=True)
+    assert [word["text"] for word in hands.words("refused")] == ["typed", "a child", "noted", "a b"]
+    assert all("was deleted; undo brings it back" in word["line"] for word in hands.words("refused"))
+    assert len(hands.refusals()) == 5
+
+
+def test_a_reader_s_rest_on_a_node_that_is_gone_is_nothing(hands: Hands) -> None:
+    loom = hands.loom
+    gone = loom.new_root("gone")
+    loom.delete(gone)
+    for node in (gone, "nobody"):
+        hands.ask("Visit", node=node)
+    assert (hands.refusals(), loom.selected) == ([], [])
 
 
 def test_search_answers_with_nodes_or_a_line(hands: Hands) -> None:
@@ -223,3 +247,25 @@ def test_the_copy_of_a_deep_tree_is_no_deeper_than_browsers_are() -> None:
     assert (depth, most) == (0, 31)
     assert content["text/html"].count(" down</pre>") == 400
     assert content["text/plain"].endswith(" down")
+
+
+def chain(depth: int) -> Loom:
+    """Nodes one below the other."""
+    loom = Loom("x")
+    node = Written("n0", next(iter(loom.session.runs)), loom.roots[0], (Piece(text="x"),))
+    below = [Written(f"n{n}", node.run, f"n{n - 1}", node.pieces) for n in range(1, depth - 1)]
+    loom.session.apply([Revised("write", written=(node, *below))])
+    return loom
+
+
+def test_a_number_in_the_copy_is_short_however_deep_the_node() -> None:
+    sizes = {}
+    for depth in (500, 1000, 6000, 12000):
+        content, _ = bundle(chain(depth).session)
+        sizes[depth] = {name: len(content[name]) for name in ("text/html", "text/plain")}
+    for name in ("text/html", "text/plain"):
+        assert sizes[1000][name] < 2.2 * sizes[500][name]
+        assert sizes[12000][name] < sizes[6000][name] + 100, "a part is shown"
+    assert "9000 nodes are not in this copy; the loom has them. ---" in content["text/plain"].replace(",", "")
+    assert "--- 1.1.1.1.1.1.1.1 ---\nx\n--- level 9: 1 ---\nx" in content["text/plain"]
+    assert content["text/html"].count("<pre") == MOST_NODES

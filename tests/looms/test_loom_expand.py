@@ -107,7 +107,9 @@ def test_a_scorer_is_asked_once_a_node_and_can_refuse(scripted_server: Running, 
     [
         (lambda c: 1 / 0, "ZeroDivisionError"),
         (lambda c: float("nan"), "nan"),
-        (lambda c: "much", "ValueError"),
+        (lambda c: "much", "'much'.*not a text"),
+        (lambda c: "0.5", "'0.5'.*not a text"),
+        (lambda c: [1], "TypeError"),
     ],
 )
 def test_a_scorer_that_fails_is_one_line(scripted_server: Running, scorer: Any, line: str) -> None:
@@ -116,6 +118,71 @@ def test_a_scorer_that_fails_is_one_line(scripted_server: Running, scorer: Any, 
         with pytest.raises(InvalidRequest, match=line):
             loom.expand(loom.roots[0], scorer, width=2, requests=3, max_tokens=2)
         assert len(loom.nodes) == 3, "what was grown is kept"
+
+
+def test_a_score_is_one_scorer_s(scripted_server: Running) -> None:
+    def same(value: float) -> Any:
+        def score(candidate: Candidate) -> float:
+            return value
+
+        return score
+
+    class Fixed:
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def __call__(self, candidate: Candidate) -> float:
+            return self.value
+
+    with client_of(scripted_server) as client:
+        loom = Loom(SIX, client=client, seed=1)
+
+        def scores(scorer: Any, **how: Any) -> list[float | None]:
+            found = loom.expand(loom.roots[0], scorer, width=2, depth=1, requests=1, max_tokens=2, **how)
+            return list(found.scores.values())
+
+        assert scores(lambda c: 1.0) == [1.0, 1.0]
+        assert scores(lambda c: -99.0) == [-99.0, -99.0]
+        one, other = Fixed(1.0), Fixed(2.0)
+        assert scores(lambda c: one(c) + 0) == [1.0, 1.0]
+        assert scores(lambda c: other(c) + 0) == [2.0, 2.0], "what is not known of an object is never guessed"
+        assert scores(Fixed(3.0)) == [3.0, 3.0]
+        assert scores(Fixed(4.0)) == [4.0, 4.0]
+        assert scores(same(5.0)) == [5.0, 5.0]
+        assert scores(same(6.0)) == [6.0, 6.0], "one name, another value around it"
+        assert scores(Fixed(7.0), name="mine") == [7.0, 7.0]
+        assert scores(Fixed(8.0), name="mine") == [7.0, 7.0], "whoever names it answers for it"
+        with pytest.raises(InvalidRequest, match="name=5"):
+            scores(likely, name=5)
+
+
+def test_a_lambda_that_is_the_same_is_not_asked_again(scripted_server: Running) -> None:
+    with client_of(scripted_server) as client:
+        loom = Loom(SIX, client=client, seed=1)
+        for _ in range(2):
+            loom.expand(loom.roots[0], lambda c: 1.5, width=2, depth=1, requests=1, max_tokens=2)
+            assert [loom.marks(n)["scores"] for n in loom.children(loom.roots[0])] == [{"<lambda>": 1.5}] * 2
+            steps = len(loom.session)
+        before = loom.session.since(0)
+        assert sum(getattr(event, "what", "") == "score" for _, event in before) == 2
+        assert steps == len(loom.session)
+
+
+def test_a_moved_node_is_scored_anew(scripted_server: Running) -> None:
+    def length(candidate: Candidate) -> float:
+        return float(len(candidate.text))
+
+    with client_of(scripted_server) as client:
+        loom = Loom(SIX, client=client, seed=1)
+        (root,) = loom.roots
+        loom.expand(root, length, width=1, depth=1, requests=1, max_tokens=2)
+        (node,) = loom.children(root)
+        deep = loom.new_child(root, "y" * 500)
+        loom.move(node, deep)
+        assert "scores" not in loom.marks(node), "of another text"
+        found = loom.expand(deep, length, width=1, depth=1, requests=1, max_tokens=2)
+        assert (found.sent, found.scores) == (0, {node: float(len(loom.text(node)))})
+        assert loom.marks(node)["scores"] == {"length": found.scores[node]}
 
 
 def test_what_cannot_be_is_one_line() -> None:

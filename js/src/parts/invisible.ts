@@ -2,7 +2,7 @@
  * A token's text with marks for what cannot be seen. The marks hold no text: what is selected is the model's.
  */
 import { make } from "./dom";
-import { codePoints, INVISIBLE } from "./text";
+import { codePoints, INVISIBLE, STEERING } from "./text";
 
 const MARKED = new RegExp(`[\\n\\t]|${INVISIBLE.source}`, "u");
 const JOINER = /[\u200c\u200d]/;
@@ -23,10 +23,19 @@ export function fill(span: HTMLElement, text: string): void {
     if (part === "") continue;
     const marked = MARKED.test(part) && (joinersShow || !JOINER.test(part));
     if (marked) span.append(mark(part));
-    // A code point is named by its mark; whatever glyph a font has for it would only be in the way.
+    // A code point is named by its mark; whatever glyph a font has for it would only be in the way. It is shut in: what
+    // would turn the text behind it around turns nothing.
     if (marked && !/[\n\t]/.test(part)) span.append(make("span", "acs-ghost", part));
     else span.append(document.createTextNode(part));
   }
+}
+
+/** A text as it is, unless something in it steers how it shows: then as `fill` draws it. */
+export function put(element: HTMLElement, text: string): void {
+  if (element.textContent === text) return;
+  element.textContent = "";
+  if (STEERING.test(text)) fill(element, text);
+  else element.textContent = text;
 }
 
 function mark(character: string): HTMLElement {

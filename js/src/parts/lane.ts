@@ -5,6 +5,7 @@ import type { Fields } from "../host";
 import type { NodeState, State } from "../state";
 import { make, say } from "./dom";
 import type { Looked } from "./inspect";
+import { put } from "./invisible";
 import { LaneDiff } from "./lanediff";
 import type { LaneForm } from "./laneform";
 import { nameOf } from "./rounds";
@@ -64,7 +65,8 @@ export class Lane {
     this.#name.title = settings;
     const said = settings.split(" · ").every((part) => name.includes(part));
     say(this.#settings, said ? "" : settings);
-    say(this.#prompt, prompt === null ? "" : tail(prompt));
+    put(this.#prompt, prompt === null ? "" : tail(prompt));
+    this.#prompt.hidden = prompt === null || prompt === "";
   }
 
   get view(): RunView | null {

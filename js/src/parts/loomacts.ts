@@ -5,7 +5,7 @@ import { markOf } from "../revise";
 import { textTo, type NodeState, type State } from "../state";
 import type { Tending } from "../tending";
 import type { Question } from "./loomask";
-import { alive, hoisted, isBusy, samplingOf, type Row } from "./loomoutline";
+import { alive, hoisted, isAlive, isBusy, samplingOf, type Row } from "./loomoutline";
 import { ownText } from "./loomrow";
 import { copyText } from "./takeaway";
 
@@ -149,6 +149,13 @@ const anywhere: Record<string, (at: Tended) => void> = {
 
 type Here = (at: Tended, node: NodeState) => void;
 
+/** Ask for a text of a node; when the node is gone by the time it is sent, the box keeps it. */
+function askOf(at: Tended, node: NodeState, question: Question): void {
+  at.ask({ ...question, done: (text, place) => (isAlive(at.state, node.id) ? question.done(text, place) : GONE) });
+}
+
+const GONE = "The node was deleted meanwhile: copy the text, or press Undo, which brings the node back, and send it again.";
+
 const here: Record<string, Here> = {
   trie(at, node) {
     const none = alive(at.state, node.id).length === 0;
@@ -181,23 +188,23 @@ const here: Record<string, Here> = {
   edit(at, node) {
     if (isBusy(at.state, node.id)) return at.say("This node is still being generated: stop it, or wait.");
     const text = ownText(at.state, node);
-    at.ask({ label: "Another text beside this one; it stays as it is", text, act: "Add as sibling", done: (other) => (other === text ? "The text is as it was." : void at.wish({ type: "Rewrite", node: node.id, text: other })) });
+    askOf(at, node, { label: "Another text beside this one; it stays as it is", text, act: "Add as sibling", done: (other) => (other === text ? "The text is as it was." : void at.wish({ type: "Rewrite", node: node.id, text: other })) });
   },
-  sibling: (at, node) => at.ask({ label: "Text of a new sibling", text: "", act: "Add sibling", done: (text) => void at.wish({ type: "Write", text, beside: node.id }) }),
-  write: (at, node) => at.ask({ label: "Text that goes on from here", text: "", act: "Add child", done: (text) => void at.wish({ type: "Write", text, parent: node.id }) }),
+  sibling: (at, node) => askOf(at, node, { label: "Text of a new sibling", text: "", act: "Add sibling", done: (text) => void at.wish({ type: "Write", text, beside: node.id }) }),
+  write: (at, node) => askOf(at, node, { label: "Text that goes on from here", text: "", act: "Add child", done: (text) => void at.wish({ type: "Write", text, parent: node.id }) }),
   note(at, node) {
     const text = String(markOf(at.state, node.id, "note") ?? "");
-    at.ask({ label: "Note", text, act: "Set note", done: (note) => void at.wish({ type: "Mark", node: node.id, note: note === "" ? null : note }) });
+    askOf(at, node, { label: "Note", text, act: "Set note", done: (note) => void at.wish({ type: "Mark", node: node.id, note: note === "" ? null : note }) });
   },
   tag(at, node) {
     const text = ((markOf(at.state, node.id, "tags") ?? []) as string[]).join(" ");
-    at.ask({ label: "Tags, with blanks between", text, act: "Set tags", line: true, done: (tags) => void at.wish({ type: "Mark", node: node.id, tags: tags.split(/\s+/).filter((tag) => tag !== "") }) });
+    askOf(at, node, { label: "Tags, with blanks between", text, act: "Set tags", line: true, done: (tags) => void at.wish({ type: "Mark", node: node.id, tags: tags.split(/\s+/).filter((tag) => tag !== "") }) });
   },
   split(at, node) {
     if (node.tokens.length > 1 && at.enter(true)) return at.hint(`Arrows choose a token; ${at.keyOf("split")} splits before it, Escape goes back.`);
     const text = ownText(at.state, node);
     if (Array.from(text).length < 2) return at.say("There is nothing to split.");
-    at.ask({
+    askOf(at, node, {
       label: "Put the cursor where the text is to be split", text, act: "Split here", note: "The text itself stays as it is.",
       done: (other, place) => (other === text ? void at.wish({ type: "Split", node: node.id, at: place }) : "The text was changed; only the cursor counts here."),
     });

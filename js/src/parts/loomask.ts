@@ -29,6 +29,8 @@ export class Ask {
   readonly #problem = make("p", "acs-error");
   #exact = new ExactText();
   #question: Question | null = null;
+  /** What was sent last. */
+  #sent: Question | null = null;
 
   /** `closed`: the box is away, and the focus has to go somewhere. */
   constructor(readonly closed: () => void) {
@@ -82,6 +84,14 @@ export class Ask {
     this.element.scrollIntoView({ block: "nearest" });
   }
 
+  /** The kernel did not take a text: whoever wrote it has it again, unless they write something else by now. */
+  refused(text: string, line: string): void {
+    const sent = this.#sent;
+    if (sent === null || this.open || words(sent.text) !== words(text)) return;
+    this.put(sent);
+    this.#tell(line);
+  }
+
   close(): void {
     if (this.#question === null) return;
     this.#question = null;
@@ -94,8 +104,9 @@ export class Ask {
     const text = this.#exact.exact;
     const before = this.#area.value.slice(0, this.#area.selectionStart);
     const problem = surrogateProblem(text) || this.#question?.done(text, placeIn(text, before));
-    if (problem) this.#tell(problem);
-    else this.close();
+    if (problem) return this.#tell(problem);
+    this.#sent = this.#question && { ...this.#question, text };
+    this.close();
   }
 
   #tell(problem: string): void {
@@ -103,6 +114,11 @@ export class Ask {
     this.#problem.hidden = problem === "";
     this.#area.setAttribute("aria-invalid", String(problem !== ""));
   }
+}
+
+/** A text without regard to its blanks: tags and names of files are sent without those around them. */
+function words(text: string): string {
+  return text.split(/\s+/).filter((word) => word !== "").join(" ");
 }
 
 /** Where in a text, in code points, a box that shows one line end for all stands after `shown`. */

@@ -32,6 +32,11 @@ export class Cursor {
     return this.current === null ? [] : pathTo(this.state, this.current);
   }
 
+  /** Whether the tree has come and has no node that is there. */
+  get none(): boolean {
+    return this.current === null && this.#drawn !== null && Object.keys(this.state.runs).length > 0;
+  }
+
   childOf(id: string): string | undefined {
     return this.#memory.childOf(this.state, id);
   }

@@ -7,6 +7,7 @@ import { gistOf, isHollow } from "../outline";
 import { echoed, type NodeState, type State } from "../state";
 import { make } from "./dom";
 import type { Looked } from "./inspect";
+import { put } from "./invisible";
 import { isBusy } from "./loomoutline";
 import { emptyWords, ownText } from "./loomrow";
 import { TokenText, type Brush } from "./tokens";
@@ -82,7 +83,7 @@ export class PathView {
     if (state === null) return;
     for (const segment of this.#segments) {
       const node = state.nodes[segment.id];
-      if (segment.text === null && node !== undefined && !isHollow(node)) segment.element.textContent = ownText(state, node);
+      if (segment.text === null && node !== undefined && !isHollow(node)) put(segment.element, ownText(state, node));
     }
     this.show(state, this.#segments.map(({ id }) => id));
     this.#settle();
@@ -146,7 +147,7 @@ export class PathView {
     const element = make("span", "acs-loom-seg");
     element.dataset["node"] = id;
     const node = this.#state?.nodes[id];
-    if (node !== undefined && this.#state !== null) element.textContent = isHollow(node) ? `${gistOf(this.#state, node).begins} …` : ownText(this.#state, node);
+    if (node !== undefined && this.#state !== null) put(element, isHollow(node) ? `${gistOf(this.#state, node).begins} …` : ownText(this.#state, node));
     if (node !== undefined && node.choice === null && node.tokens.length === 0) element.classList.add("acs-loom-written");
     this.element.append(element);
     this.#seen.observe(element);

@@ -85,6 +85,8 @@ export class TreeView {
     this.#rows = rows;
     this.#places = new Map(rows.map(({ id }, place) => [id, place]));
     this.#inner.style.height = `${rows.length * this.#tall}px`;
+    if (rows.length > 0) this.#inner.removeAttribute("tabindex");
+    else this.#inner.tabIndex = 0; // the keys are heard where the focus is
   }
 
   /** Show a row as the current one, in view. */
@@ -102,7 +104,7 @@ export class TreeView {
   /** Give the current row the focus. */
   focus(): void {
     const row = this.#current === null ? undefined : this.#views.get(this.#current);
-    this.#give(row?.element ?? this.element);
+    this.#give(row?.element ?? this.#inner);
   }
 
   /** Bring what is in view up to the state. */

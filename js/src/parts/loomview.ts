@@ -17,7 +17,7 @@ import { dragRows } from "./loomdrag";
 import { Facts } from "./loomfacts";
 import { Hands, type Reached } from "./loomhands";
 import { listenToKeys } from "./loomkeyboard";
-import { Keys } from "./loomkeys";
+import { Keys, keyWords } from "./loomkeys";
 import { layOut } from "./loomlayout";
 import { alive, isAlive } from "./loomoutline";
 import type { Looks } from "./loomrow";
@@ -43,6 +43,7 @@ export class LoomView implements Reached {
   readonly keyOf: (command: string) => string;
   readonly #tip = new Tooltip();
   readonly #told = make("p", "acs-told");
+  readonly #none = make("p", "acs-loom-none");
   readonly #keys: Keys;
   #found: ReadonlySet<string> = new Set();
   #lit: [list: readonly string[], ids: ReadonlySet<string>] = [[], new Set()];
@@ -144,7 +145,7 @@ export class LoomView implements Reached {
     this.#wantTexts();
     this.#showFacts();
     clearTimeout(this.#later);
-    this.#later = setTimeout(() => this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
+    this.#later = setTimeout(() => isAlive(this.state, id) && this.host.send({ type: "Visit", node: id }), READ_AFTER_MS);
   }
 
   say(line: string): void {
@@ -156,6 +157,7 @@ export class LoomView implements Reached {
     path.element.addEventListener("focusout", ({ relatedTarget }) => {
       if (!(relatedTarget instanceof Node && path.element.contains(relatedTarget))) this.hands.endHint();
     });
+    this.tree.element.append(this.#none);
     layOut(this.element, this.host.option<number>("height") ?? 620, {
       tools: toolbar(this.#keys, act),
       controls: controls.element,
@@ -171,7 +173,8 @@ export class LoomView implements Reached {
     });
   }
 
-  #heard({ look, said, found, measured }: LoomWord): void {
+  #heard({ look, said, found, measured, refused }: LoomWord): void {
+    if (refused !== undefined) this.boxes.ask.refused(refused.text, refused.line);
     if (said !== undefined) this.say(said);
     if (found !== undefined && this.boxes.search.answer(found)) this.#mark(found.nodes);
     if (measured !== undefined) this.boxes.measure.answer(measured);
@@ -193,7 +196,7 @@ export class LoomView implements Reached {
 
   #showLit(): void {
     this.#drawTree();
-    const { lit } = this.hands;
+    const lit = this.hands.lit.filter((id) => isAlive(this.state, id));
     this.say(lit.length === 0 ? "Nothing is lit." : lit.length === 1 ? "1 node is lit." : `${lit.length} nodes are lit.`);
   }
 
@@ -210,6 +213,16 @@ export class LoomView implements Reached {
     if (had || (gone && document.activeElement === document.body && this.element.matches(":hover"))) this.tree.focus();
     this.texts.show();
     this.#wantTexts();
+    this.#hint();
+  }
+
+  /** What to press where there is no node. */
+  #hint(): void {
+    const { none } = this.cursor;
+    const [undo, root] = ["undo", "root"].map((name) => this.#keys.of(name).map(keyWords)[0]);
+    const steps = this.hands.frozen ? [] : [(this.state.loom?.done.length ?? 0) > 0 && undo && `${undo} undoes the last step`, root && `${root} writes a root`];
+    const words = none ? ["No nodes.", steps.filter(Boolean).join(", ")].join(" ").trim() : "";
+    say(this.#none, words);
   }
 
   /** The texts beside the tree are to be there. */

@@ -8,7 +8,7 @@ import { make } from "./dom";
 import { steps, tokenAt } from "./inspect";
 import { fill } from "./invisible";
 import { beside, measureStretch, stretches, type Beside, type Reading, type Stretch, type Whole } from "./reading";
-import { quoted, STEERING } from "./text";
+import { quoted } from "./text";
 import { levelOn, type Scales, type View } from "./views";
 
 export interface Look {
@@ -100,7 +100,7 @@ export class ReadText {
       mark.dataset["mark"] = "∅";
       span.append(mark);
     } else fill(span, text);
-    this.#base.push(`acs-t${STEERING.test(text) ? " acs-steering" : ""}${/^ +$/.test(text) ? " acs-space" : ""}`);
+    this.#base.push(`acs-t${/^ +$/.test(text) ? " acs-space" : ""}`);
     this.#spans.push(span);
     return span;
   }

@@ -7,8 +7,8 @@ import type { NodeState } from "../state";
 import { level } from "./colour";
 import { isPut } from "./description";
 import { make } from "./dom";
-import { fill, hasMarks } from "./invisible";
-import { Aligner, STEERING, type Piece } from "./text";
+import { fill, hasMarks, put } from "./invisible";
+import { Aligner, type Piece } from "./text";
 import { brief, levelOn, measurePiece, type View } from "./views";
 import { fate, type Settings } from "./whatif";
 
@@ -80,7 +80,9 @@ export class TokenText {
 
   constructor(lead = "") {
     if (lead === "") return;
-    this.#openParagraph().append(make("span", "acs-lead", lead));
+    const first = make("span", "acs-lead");
+    put(first, lead);
+    this.#openParagraph().append(first);
     this.element.append(this.#new);
   }
 
@@ -184,7 +186,6 @@ export class TokenText {
     if (piece.first < node.kept) base += isPut(node, piece.last) ? " acs-put" : " acs-kept";
     if (PLAIN.test(piece.text)) (span.firstChild as Text).data = piece.text;
     else {
-      if (STEERING.test(piece.text)) base += " acs-steering";
       if (/^ +$/.test(piece.text)) base += " acs-space";
       span.textContent = "";
       fill(span, piece.text);
@@ -207,7 +208,6 @@ export class TokenText {
       if (plain && this.#plain !== null && this.#paragraph !== null && !echo) this.#plain.appendData(line);
       else {
         const span = make("span", echo ? "acs-plain acs-echo" : "acs-plain");
-        if (STEERING.test(line)) span.classList.add("acs-steering");
         fill(span, line);
         this.#plain = plain ? (span.firstChild as Text) : null;
         (this.#paragraph ?? this.#openParagraph()).append(span);
