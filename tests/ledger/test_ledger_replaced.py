@@ -14,8 +14,10 @@ from acs_jupyter import errors
 from acs_jupyter.checks import build_request
 from acs_jupyter.ledger import ledger
 from acs_jupyter.ledger.book import KEEP_SECONDS, Ledger
+from acs_jupyter.ledger.meter import server_of
 from acs_jupyter.ledger.store import Store
-from tests.support.ledgers import meter
+from acs_jupyter.machine.folder import setting
+from tests.support.ledgers import BASE, meter
 
 if TYPE_CHECKING:
     from acs_jupyter.ledger.rows import Ticket
@@ -109,3 +111,44 @@ def test_a_clock_far_ahead_forgets_no_limit_of_a_process_that_lives(file: Path) 
     assert unused.limit == 20
     with pytest.raises(errors.LedgerFailed, match="does not know that limit"):
         book.account(7)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_relative_name_is_one_file_whatever_folder_is_changed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{tmp_path.name}.sqlite3"  # no other test of this process has asked for it
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    monkeypatch.setenv("ACS_LEDGER", name)
+    monkeypatch.setenv("ACS_JOURNAL", f"jobs-{name}")
+    jobs = setting("ACS_JOURNAL", "jobs.sqlite3")
+    ledger().set_month_limit(meter().key, 10)
+    monkeypatch.chdir(tmp_path / "b")
+    assert jobs == setting("ACS_JOURNAL", "jobs.sqlite3") == tmp_path / "a" / f"jobs-{name}"
+    child = os.fork()
+    if child == 0:
+        try:
+            reserve(30)
+        except errors.BudgetRefused:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert os.listdir(tmp_path / "b") == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:9/v1",
+        "http://[::1]:9/v1",
+        "LocalHost:9",
+        "http://localhost.:9",
+        "http://u@0.0.0.0:9/x",
+    ],
+)
+def test_this_machine_is_one_server_however_it_is_written(url: str) -> None:
+    assert server_of(url) == server_of(BASE) == "127.0.0.1:9"
+    assert server_of("https://[2001:db8::1]/v1") == "[2001:db8::1]"
+    assert server_of("https://h.example:443/v1") == server_of("h.example") != server_of("http://h.example:9")
