@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from ..pump import interrupts_held
 from .cache import Cache
 from .driver import Driver, Stats
 from .flow import MINUTE, Flow, Limits
+from .items import Item
 from .journal import Journal
 from .lines import BatchClient
 from .packed import RolloutCompletion
@@ -68,7 +69,7 @@ class Rollout:
     """
 
     def __init__(self, path: str | os.PathLike[str], work: Work | None = None) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         self._results = Results(self.path)
         self._work = work
         self._driver: Driver | None = None
@@ -151,7 +152,7 @@ class Rollout:
         """Write :meth:`frame` to a Parquet file, piece by piece. Needs pyarrow (the extra ``parquet``)."""
         rows = self._results.token_rows() if tokens else self._results.choice_rows()
         columns = self._results.columns(tokens=tokens)
-        write_parquet(rows, columns, self._results.kinds(), Path(path))
+        write_parquet(rows, columns, self._results.kinds(), Path(path).absolute())
         return Path(path)
 
     def completions(self) -> Iterator[RolloutCompletion]:
@@ -160,6 +161,10 @@ class Rollout:
         Each has ``item``, ``meta``, ``varied`` and ``number`` beside what a completion has.
         """
         return self._results.completions()
+
+    def judge(self, plan: Plan, items: Iterable[Item]) -> None:
+        """Raise :class:`InvalidRequest` unless the file is of this plan. Nothing is written."""
+        self._results.judge(plan, items)
 
     # -- running ----------------------------------------------------------------------------------
 
