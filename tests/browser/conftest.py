@@ -57,6 +57,7 @@ def notebook(request: pytest.FixtureRequest, root: Path, base: str, page: Page):
         name = f"{request.node.name}.ipynb".replace("[", "-").replace("]", "")
         write_notebook(root / name, cells, kernel)
         opened.append(Notebook(page, base, name).open())
+        opened[-1].theme("JupyterLab Light")  # the lab keeps what another test chose
         return opened[-1]
 
     yield make

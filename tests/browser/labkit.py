@@ -162,6 +162,14 @@ class Notebook:
             self.page.wait_for_function(READY, timeout=60_000)
         return self
 
+    def theme(self, name: str) -> None:
+        """Have the lab drawn in a theme, ``JupyterLab Dark``; it stays so for the pages that come."""
+        self.page.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)",
+            name,
+        )
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+
     def start(self, index: int) -> None:
         """Run a cell without waiting for it."""
         self.page.evaluate(

@@ -76,12 +76,6 @@ class Room:
             assert time.monotonic() < end, (question, found)
             self.page.wait_for_timeout(200)
 
-    def theme(self, name: str) -> None:
-        self.page.evaluate(
-            "theme => jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)", name
-        )
-        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
-
     def fits(self) -> None:
         """No control is cut off or lies on another, and the page does not scroll sideways."""
         self.clean("laidOut")
@@ -90,6 +84,7 @@ class Room:
     def pictures(self, setting: str) -> None:
         for name in ("live", "workbench", "compare", "loom", "jobs", "moving rollout"):
             self.window(name).scroll_into_view_if_needed()
+            self.page.evaluate(DRAWN)  # what comes into view is drawn in the next frame
             shoot(self.page, f"access-{setting}-{name.replace(' ', '-')}")
 
 
@@ -123,7 +118,7 @@ def test_every_window_under_the_settings_of_many(
     room.pictures("forced")
     page.emulate_media(forced_colors="none")
     for theme in ("JupyterLab Dark High Contrast", "JupyterLab Light"):
-        room.theme(theme)
+        nb.theme(theme)
         room.clean("violations")
         room.pictures(theme.split()[1].lower())
 
@@ -137,6 +132,7 @@ def test_every_window_under_the_settings_of_many(
     room.pictures("text")
 
 
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100))))"
 START = """text => {
   const walk = document.createTreeWalker(text, NodeFilter.SHOW_TEXT, one => one.data.trim() ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_SKIP);
   const letter = document.createRange();
