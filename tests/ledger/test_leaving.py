@@ -428,4 +428,4 @@ def test_a_forked_child_takes_nothing_of_its_parents_stream(scripted_server: Run
             os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert len([*first, *tokens]) == 60
-    assert running.completion.finish_reason == "length"
+    assert running.completion.usage is not None
