@@ -69,8 +69,10 @@ class Rollout:
     """
 
     def __init__(self, path: str | os.PathLike[str], work: Work | None = None) -> None:
-        self.path = Path(path).absolute()
-        self._results = Results(self.path)
+        self._named = Path(path)
+        """As its user wrote it: what is shown in a notebook tells no folders of the machine."""
+        self.path = self._named.absolute()
+        self._results = Results(self._named)
         self._work = work
         self._driver: Driver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -130,7 +132,7 @@ class Rollout:
         stats = self.stats
         failed = f", {stats.failed} failed" if stats.failed else ""
         return (
-            f"Rollout({str(self.path)!r}: {stats.done + stats.failed} of {stats.total} ended{failed}, "
+            f"Rollout({str(self._named)!r}: {stats.done + stats.failed} of {stats.total} ended{failed}, "
             f"{stats.tokens:,} tokens, {self.outcome})"
         )
 
@@ -152,7 +154,7 @@ class Rollout:
         """Write :meth:`frame` to a Parquet file, piece by piece. Needs pyarrow (the extra ``parquet``)."""
         rows = self._results.token_rows() if tokens else self._results.choice_rows()
         columns = self._results.columns(tokens=tokens)
-        write_parquet(rows, columns, self._results.kinds(), Path(path).absolute())
+        write_parquet(rows, columns, self._results.kinds(), Path(path))
         return Path(path)
 
     def completions(self) -> Iterator[RolloutCompletion]:
@@ -215,7 +217,7 @@ class Rollout:
         stats = self.stats
         left = stats.total - stats.done - stats.failed
         on = f" Run the cell again to send the {left} that are left." if left else ""
-        line = f'Stopped; what came is kept: Rollout("{self.path}") reads it.{on}'
+        line = f'Stopped; what came is kept: Rollout("{self._named}") reads it.{on}'
         problem = KeyboardInterrupt(line)
         problem.rollout = self  # type: ignore[attr-defined]
         problem._render_traceback_ = lambda: [f"KeyboardInterrupt: {line}"]  # type: ignore[attr-defined]
@@ -271,7 +273,9 @@ class Rollout:
                     self._driver.stop(drop=self._asked)
                 await self._driver.run()
         except sqlite3.Error as error:
-            raise InvalidRequest(f"{self.path} cannot be written ({error}); what is in it is kept.") from None
+            raise InvalidRequest(
+                f"{self._named} cannot be written ({error}); what is in it is kept."
+            ) from None
         finally:
             if ticker is not None:
                 ticker.cancel()

@@ -63,6 +63,7 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file = path.absolute()  # whatever folder is changed to later
         with self._reading() as db:
             self.plan: Plan = stored_plan(db)
 
@@ -230,9 +231,9 @@ class Results:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        if not self.path.exists():
+        if not self._file.exists():
             raise InvalidRequest(f"{self.path} does not exist; check the name.")
-        db = connect_to_read(self.path)
+        db = connect_to_read(self._file)
         try:
             if not check(db, self.path):
                 raise InvalidRequest(f"{self.path} is empty: run the rollout first.")

@@ -108,7 +108,7 @@ def prepared(
     if into is None:
         listed = list(items)
         items, into = listed, _named(plan, listed)
-    path = Path(into).absolute()  # the folder may be changed while it runs
+    path = Path(into)
     if not retry_failed and resume is not False and (finished := _finished(path, plan, items)) is not None:
         return finished
     sender.meter = _accounted(sender.meter, path.name)
@@ -117,11 +117,7 @@ def prepared(
         make_good(journal, sender.meter)
         journal.recover(retry_failed=retry_failed)
         limits = Limits(in_flight, starts, _per_model(per_model, plan), retries, burst)
-        kept = (
-            Cache(default_path() if cache is True else Path(cache).absolute(), sender.base_url)
-            if cache
-            else None
-        )
+        kept = Cache(default_path() if cache is True else Path(cache), sender.base_url) if cache else None
         work = Work(journal, plan, sender, limits, batch, budget, kept, named_by_file=stored is not None)
         return Rollout(path, work)
     except BaseException as problem:

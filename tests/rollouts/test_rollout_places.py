@@ -43,6 +43,9 @@ def test_a_rollout_stays_in_the_folder_it_was_begun_in(
     for each in (mine, read):
         assert each.frame().prompt.tolist() == ["mine", "me"]
     assert mine.path.parent == here
+    assert repr(read).startswith(
+        f"Rollout({read.path.name!r}:"
+    )  # no folder of the machine stands in a notebook
     assert sorted(os.listdir(other)) == ["run.db"]
     assert sorted(os.listdir(here)) == sorted(["kept.db", mine.path.name])
     assert theirs.frame().prompt.tolist() == ["theirs"]
