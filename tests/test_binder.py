@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.browser.labkit import PANEL, Notebook, chromium, free_port, point_at, shoot
+from tests.browser.labkit import PANEL, Notebook, answers, chromium, free_port, point_at, shoot
 from tests.support.prefix_proxy import Proxy, proxied
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def session(image: tuple[Path, dict[str, str]]) -> Iterator[tuple[Proxy, Memory,
         memory = Memory(process.pid)
         try:
             end = time.monotonic() + 120
-            while not _answers(f"{proxy.base}{PREFIX}api/status"):
+            while not answers(f"{proxy.base}{PREFIX}api/status"):
                 assert process.poll() is None, (home / "log").read_text()[-2000:]
                 assert time.monotonic() < end
                 time.sleep(0.2)
@@ -125,12 +124,6 @@ def session(image: tuple[Path, dict[str, str]]) -> Iterator[tuple[Proxy, Memory,
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
             process.wait(20)
-
-
-def _answers(url: str) -> bool:
-    with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
-        return bool(answer.status == 200)
-    return False
 
 
 def test_the_files_are_what_repo2docker_reads() -> None:

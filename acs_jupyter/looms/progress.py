@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..rollouts.progress import in_notebook
+from ..rollouts.progress import in_notebook, tqdm_here
 
 if TYPE_CHECKING:
     from .expanding import Expansion
@@ -63,9 +63,7 @@ class Bar:
             return
         self._last = now
         if self._bar is None:
-            from tqdm.auto import tqdm  # noqa: PLC0415  # looks for a notebook when it is loaded
-
-            self._bar = tqdm(
+            self._bar = tqdm_here()(
                 total=self._total, desc=self._name, unit=self._unit, mininterval=0, dynamic_ncols=True
             )
         self._draw()

@@ -24,7 +24,7 @@ class Bar:
     """A bar over ``total`` requests; ``start`` of them were there before."""
 
     def __init__(self, name: str, total: int, start: int, *, shown: bool) -> None:
-        tqdm = _tqdm()
+        tqdm = tqdm_here()
 
         self._name = name
         widget = shown and _makes_widgets(tqdm)
@@ -101,7 +101,7 @@ def _by_code(codes: Counter[str]) -> str:
     return f" ({', '.join(f'{code} {count}' for code, count in codes.most_common(3))})" if codes else ""
 
 
-def _tqdm() -> Any:
+def tqdm_here() -> Any:
     """tqdm's bar for this place. Its own choice goes by what is imported, which in a script may be ipykernel, too."""
     if in_notebook():
         from tqdm.auto import tqdm  # noqa: PLC0415  # looks for a notebook when it is loaded

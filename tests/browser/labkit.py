@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -278,10 +279,21 @@ def free_port() -> int:
         return port
 
 
+def answers(url: str) -> bool:
+    """Whether there is a page; a refusal is closed, too."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+    except OSError:
+        pass
+    return False
+
+
 def _wait_for_server(process: subprocess.Popen[bytes], base: str, log: Path) -> None:
     for _ in range(300):
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"{base}/api/status", timeout=1).close()
+        if answers(f"{base}/api/status"):
             return
         if process.poll() is not None:
             break

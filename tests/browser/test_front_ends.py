@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from playwright.sync_api import expect
 
 from acs_jupyter import load
 from tests.browser.cell_page import ENDED, SCRIPT, setup, text_of
-from tests.browser.labkit import Notebook, free_port, painted, point_at, shoot, write_notebook
+from tests.browser.labkit import Notebook, answers, free_port, painted, point_at, shoot, write_notebook
 from tests.support.servers import environment
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ def marimo(folder: Path, **more: str) -> Iterator[str]:
         )  # fmt: skip
         try:
             end = time.monotonic() + 60
-            while not _answers(f"http://127.0.0.1:{port}/health"):
+            while not answers(f"http://127.0.0.1:{port}/health"):
                 assert process.poll() is None, (folder / "log").read_text()
                 assert time.monotonic() < end
                 time.sleep(0.2)
@@ -238,12 +237,6 @@ def marimo(folder: Path, **more: str) -> Iterator[str]:
                 process.wait(10)
             process.kill()
             process.wait()
-
-
-def _answers(url: str) -> bool:
-    with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
-        return bool(answer.status == 200)
-    return False
 
 
 def test_marimo_shows_texts_and_windows(other_page: Page, tmp_path: Path, smollm_server: Running) -> None:

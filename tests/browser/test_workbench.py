@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from acs_jupyter import Session, load
 from tests.browser.cell_page import SCRIPT, setup
 from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
+from tests.support.desks import until
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
@@ -53,7 +54,7 @@ def row(run):
 print(json.dumps([row(run) for run in s.runs.values()]))
 """,
     "print(json.dumps([bench.kept, bench.draft]))",
-    "for _ in range(100): time.sleep(0.05)\nprint('whole')",
+    "open('busy', 'w').close()\nwhile not os.path.exists('heard'): time.sleep(0.05)\nprint('whole')",
     "bench",
 )
 
@@ -170,7 +171,7 @@ def it_leaves_the_page_to_the_byte(day: Day) -> None:
     assert day.page.evaluate("navigator.clipboard.readText()") == runs[0][2]
 
 
-def stop_leaves_a_busy_kernel_alone(day: Day) -> None:
+def stop_leaves_a_busy_kernel_alone(day: Day, root: Path) -> None:
     day.box.fill(f"{SCRIPT}tokens=30000 rate=100 alternatives=2")
     day.field("max_tokens").fill("30000")
     day.button("Run").click()
@@ -179,9 +180,10 @@ def stop_leaves_a_busy_kernel_alone(day: Day) -> None:
     day.button("Run").click()
     expect(notice).to_contain_text("The same is running already")
     day.nb.start(4)
-    day.page.wait_for_timeout(300)
+    until((root / "busy").exists)
     day.button("Stop").click()
     expect(notice).to_contain_text("The kernel has not answered yet: it is busy")
+    (root / "heard").touch()
     day.nb.wait(4)
     assert day.nb.printed(4) == "whole\n"
     ended(day.bench, "stopped")
@@ -257,7 +259,7 @@ def test_a_day_at_the_workbench(notebook: Open, page: Page, root: Path, scripted
     it_goes_on_at_the_end(day)
     a_snapshot_comes_back_and_nothing_is_lost(day)
     it_leaves_the_page_to_the_byte(day)
-    stop_leaves_a_busy_kernel_alone(day)
+    stop_leaves_a_busy_kernel_alone(day, root)
     a_lone_surrogate_goes_nowhere(day)
     it_opens_twice_and_survives_a_reload(day)
     saved = root / nb.name

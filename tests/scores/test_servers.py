@@ -183,7 +183,7 @@ def test_more_alternatives_than_the_model_gives_is_told_before_it_is_sent() -> N
     models = {"/v1/models": whole({"object": "list", "data": [limits]})}
     with Player([whole(json.loads(answer([None, entry(" b", -1.0)])))], models) as server:
         client = Client(server.base, KEY)
-        with pytest.raises(errors.InvalidRequest, match="<= 100"):
+        with pytest.raises(errors.InvalidRequest, match="at most 100"):
             score("a b", top=10**9, client=client)
         assert not [one for one in server.requests if "/completions" in one.line]
         client.close()
