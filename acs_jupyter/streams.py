@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 
 from .completion import Completion, Token
+from .errors import InvalidRequest
 from .exchange import Exchange
 from .log.events import AnyEvent, TokensArrived
 from .log.ranking import asked_of
@@ -59,6 +61,14 @@ class _Running:
         self._exchange = exchange
         self._session = session
         self._tokens = _Tokens(session)
+        self._process = os.getpid()
+
+    def _own(self) -> None:
+        """Two processes that read one socket have each a part of the text."""
+        if self._process != os.getpid():
+            raise InvalidRequest(
+                "This stream is read by the process that opened it; a forked child sends a request of its own."
+            )
 
     @property
     def completion(self) -> Completion:
@@ -85,8 +95,10 @@ class Stream(_Running):
 
     def __iter__(self) -> Iterator[Token]:
         try:
+            self._own()
             for batch in self._batches:
                 yield from self._tokens.of(batch)
+                self._own()
             result_of(self._exchange, self._session)
         finally:
             self.close()
@@ -114,9 +126,11 @@ class AsyncStream(_Running):
 
     async def __aiter__(self) -> AsyncIterator[Token]:
         async with contextlib.aclosing(self):
+            self._own()
             async for batch in self._batches:
                 for token in self._tokens.of(batch):
                     yield token
+                self._own()
             result_of(self._exchange, self._session)
 
     async def close(self) -> None:

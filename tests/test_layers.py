@@ -69,7 +69,7 @@ FLOORS = [
     {"ledger.place", "ledger.terms"},
     {"ledger.store", "ledger.refusal"},
     {"ledger.rows", "ledger.scope", "ledger.late"},
-    {"ledger.again"},
+    {"ledger.again", "ledger.accounts"},
     {"ledger.book"},
     {"spending"},
     {"ledger.returning"},

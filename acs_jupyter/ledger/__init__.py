@@ -21,7 +21,8 @@ and new threads do not.
 
 Over any limit ``reserve`` raises :class:`acs_jupyter.errors.BudgetRefused` (a ``BudgetExceeded`` that never left this
 machine). A client without a ledger: ``Client(meter=None)``; for all: ``ACS_LEDGER=off``. ``ACS_LEDGER=FILE`` names
-the file; else it is ``ledger.sqlite3`` in the user's data folder.
+the file (a relative name: in the folder where it was first asked for); else it is ``ledger.sqlite3`` in the user's data
+folder.
 
 Owns the process-wide book. It must not know clients, HTTP, IPython or widgets.
 """

@@ -10,6 +10,7 @@ to the month it began in. An entry is counted when it leaves the state ``held``,
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 import warnings
@@ -25,6 +26,7 @@ from ..machine.patience import Busy, hurried, is_hurried, on_a_loop
 from ..machine.processes import this_process
 from ..secret import Secret
 from . import place
+from .accounts import Made, Named, in_use
 from .again import submitted_before
 from .late import Late
 from .refusal import Account, beside, check, exhausted
@@ -68,6 +70,7 @@ class Ledger:
         self.clock = clock
         self._keys: dict[tuple[Secret, str], int] = {}
         self._late = Late(store)
+        self._made = Made()
         self.forked()
         forking.tell(self)
         self._forget()
@@ -77,6 +80,10 @@ class Ledger:
         self._late.forked()
         self._months: dict[tuple[int, str], int] = {}
         self._me: tuple[int, int] | None = None
+        self._session_limit: int | None = None
+        self._opening = self.store.times
+        self.identity = ""
+        """See :func:`returning.identity`, which finds it."""
         self._ends: deque[tuple[Ticket, End, float]] = deque()
         self.open: dict[int, Ticket] = {}
         """Holds of this process that have not ended, by entry."""
@@ -132,18 +139,22 @@ class Ledger:
         now = self.clock()
         month = month_of(now)
         origin, worst = asked[0]
-        mine = (self._month(origin.key, month), session, *dict.fromkeys((*place.scopes.get(), *scopes)))
+        wanted = (self._month(origin.key, month), session, *place.scopes.get(), *scopes)
+        mine = tuple(dict.fromkeys(wanted))
         tickets: list[Ticket] = []
         self._pass_on()
         try:
             with self._late.transaction() as db:
+                accounts = accounts_of(db, mine)
+                if len(accounts) < len(mine):
+                    mine = self._made.present(db, mine, now)
+                    accounts = accounts_of(db, mine)
                 known = submitted_before(db, origin, worst, now)
                 if known is not None:
                     return [known]
                 told = exhausted(db, origin.key, now)
                 if told is not None:
                     raise told
-                accounts = accounts_of(db, mine)
                 check(accounts, worst)
                 for each, bound in asked[: 1 + beside(accounts, [bound for _, bound in asked])]:
                     tickets.append(add_entry(db, each, bound, mine, (now, month, process, place.cell.get())))
@@ -270,7 +281,16 @@ class Ledger:
 
     def account(self, account: int) -> Account:
         """An account as it stands."""
-        return accounts_of(self.store, (account,))[0]
+        found = accounts_of(self.store, (account,))
+        if not found:
+            with self.store.writing() as db:
+                found = accounts_of(db, self._made.present(db, (account,), self.clock()))
+        if not found:
+            raise LedgerFailed(
+                f"The budget ledger {self.store.where} does not know that limit: the file is another one now.",
+                advice="Set the limit again.",
+            )
+        return found[0]
 
     @contextmanager
     def without_scopes(self) -> Iterator[None]:
@@ -283,6 +303,7 @@ class Ledger:
 
     def key(self, secret: Secret, server: str) -> int:
         """The number of a key on a server. Of the key itself only its public part and a salted, slow hash are kept."""
+        self.look()
         known = self._keys.get((secret, server))
         if known is None:
             if is_hurried():
@@ -301,6 +322,7 @@ class Ledger:
     # -- inside -----------------------------------------------------------------------------------
 
     def _process(self) -> tuple[int, int]:
+        self.look()
         if self._me is None:
             me = this_process()
             with self.store.writing() as db:
@@ -311,7 +333,7 @@ class Ledger:
                 )
                 find = "SELECT id FROM processes WHERE machine = ? AND pid = ? AND began = ?"
                 process = int(db.execute(find, row).fetchone()[0])
-            self._me = (process, self._account("session", str(process), 0))
+            self._me = (process, self._account("session", str(process), 0, self._session_limit))
         return self._me
 
     def _month(self, key: int, month: str) -> int:
@@ -321,24 +343,32 @@ class Ledger:
 
     def _account(self, kind: str, name: str, key: int, limit: int | None = None) -> int:
         with self.store.writing() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO accounts (kind, name, key, most, at)"
-                " VALUES (?, ?, ?, (SELECT most FROM keys WHERE id = ?), ?)",
-                (kind, name, key, key, self.clock()),
-            )
-            find = "SELECT id FROM accounts WHERE kind = ? AND name = ? AND key = ?"
-            account = int(db.execute(find, (kind, name, key)).fetchone()[0])
-            if limit is not None:
-                db.execute("UPDATE accounts SET most = ? WHERE id = ?", (limit or None, account))
-        return account
+            return self._made.make(db, Named(kind, name, key, limit), self.clock())
+
+    def look(self) -> None:
+        """Know nothing by heart of a file that was deleted or replaced: it is another one now."""
+        if self.store.is_gone():
+            self.store.rows("SELECT 1")  # opens what is there
+        if self._opening != self.store.times:
+            self._opening, self.identity = self.store.times, ""
+            if self._me is not None:
+                self._session_limit = self._made.limit_of(self._me[1])
+            self._me = None
+            self._months.clear()
+            self._keys.clear()
 
     def _forget(self) -> None:
         old = self.clock() - KEEP_SECONDS
         if not self.store.rows("SELECT 1 FROM entries WHERE at < ? AND state <> 'held' LIMIT 1", old):
             return
         with self.store.writing() as db:
+            kept = json.dumps(in_use(db))  # this process's clock may be wrong
             db.execute("DELETE FROM entries WHERE at < ? AND state <> 'held'", (old,))
-            db.execute("DELETE FROM accounts WHERE at < ? AND held = 0 AND kind <> 'month'", (old,))
+            forget = (
+                "DELETE FROM accounts WHERE at < ? AND held = 0 AND kind <> 'month'"
+                " AND id NOT IN (SELECT value FROM json_each(?))"
+            )
+            db.execute(forget, (old, kept))
 
 
 @lru_cache(maxsize=64)

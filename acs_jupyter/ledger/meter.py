@@ -24,6 +24,20 @@ if TYPE_CHECKING:
     from .scope import Scope
 
 
+_THIS_MACHINE = frozenset({"localhost", "[::1]", "0.0.0.0", "[::]"})
+
+
+def server_of(base_url: str) -> str:
+    """Host and port of a server: the same however it is written, or it had two books."""
+    parts = urlsplit(base_url if "://" in base_url else f"//{base_url}")
+    place = parts.netloc.rpartition("@")[2].lower()
+    place = place.removesuffix({"http": ":80", "https": ":443"}.get(parts.scheme.lower(), "\0"))
+    host, colon, port = place.rpartition(":") if not place.endswith("]") and ":" in place else (place, "", "")
+    host = host.removesuffix(".")
+    local = host in _THIS_MACHINE or host.endswith(".localhost")
+    return f"{'127.0.0.1' if local else host}{colon}{port}"
+
+
 class KeyMeter:
     """A :class:`acs_jupyter.connection.Meter` on the ledger."""
 
@@ -51,12 +65,7 @@ class KeyMeter:
 
     @property
     def _server(self) -> str:
-        base = self._base if "://" in self._base else f"//{self._base}"
-        parts = urlsplit(base)
-        host = parts.netloc.rpartition("@")[
-            2
-        ].lower()  # one server however it is written, or it had two books
-        return host.removesuffix({"http": ":80", "https": ":443"}.get(parts.scheme.lower(), "\0"))
+        return server_of(self._base)
 
     def within(self, *scopes: Scope) -> KeyMeter:
         """The same meter, with every request counted against these scopes too."""

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
+
+from ..machine.folder import settled
 
 OFF = "off"
 MEMORY = ":memory:"
@@ -50,7 +51,7 @@ def setting() -> str:
         return OFF
     if named == MEMORY:
         return MEMORY
-    return str(Path(named).expanduser()) if named else _default()
+    return str(settled(named)) if named else _default()
 
 
 def is_named() -> bool:

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 def identity(book: Ledger) -> str:
     """A name for the book's file, by which entries that are remembered elsewhere are known to be its own."""
-    salt = book.store.rows("SELECT value FROM facts WHERE name = 'salt'")[0][0]
-    return hashlib.blake2b(salt, digest_size=8).hexdigest()
+    book.look()
+    if not book.identity:
+        salt = book.store.rows("SELECT value FROM facts WHERE name = 'salt'")[0][0]
+        book.identity = hashlib.blake2b(salt, digest_size=8).hexdigest()
+    return book.identity
 
 
 def end_known(book: Ledger, ends: Iterable[tuple[int, str, End]]) -> None:

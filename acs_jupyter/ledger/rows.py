@@ -94,6 +94,12 @@ class End:
         return "settled" if self.source and self.prompt + self.completion else "released"
 
 
+def new_id() -> int:
+    """Where a file's numbers begin: another file has others, so that a hold of a file that was deleted ends nobody
+    else's."""
+    return int.from_bytes(os.urandom(6)) | 1 << 40
+
+
 def add_entry(
     db: sqlite3.Connection,
     origin: Origin,
@@ -105,9 +111,10 @@ def add_entry(
     guess = guessed_prompt(worst)
     at, month, process, cell = place
     made = db.execute(
-        "INSERT INTO entries (at, month, key, process, cell, accounts, kind, run, model, state, held,"
-        " prompt_guess, prompt_most) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', ?, ?, ?)",
-        (at, month, origin.key, process, cell, " ".join(map(str, accounts)), origin.kind,
+        "INSERT INTO entries (id, at, month, key, process, cell, accounts, kind, run, model, state, held,"
+        " prompt_guess, prompt_most) VALUES"
+        " ((SELECT coalesce(max(id), ?) + 1 FROM entries), ?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', ?, ?, ?)",
+        (new_id(), at, month, origin.key, process, cell, " ".join(map(str, accounts)), origin.kind,
          origin.run, origin.model, worst.total, guess, worst.prompt),
     )  # fmt: skip
     return Ticket(int(made.lastrowid or 0), worst.total, accounts, guess, worst.completion, at)
@@ -253,13 +260,14 @@ def add(db: sqlite3.Connection, accounts: tuple[int, ...], used: int, held: int)
 
 
 def accounts_of(db: sqlite3.Connection | Store, accounts: tuple[int, ...]) -> list[Account]:
-    """Some accounts as they stand."""
+    """Those of some accounts that there are, as they stand."""
     query = (
-        "SELECT kind, name, key, most, used, held, (SELECT prefix FROM keys WHERE keys.id = key)"
+        "SELECT id, kind, name, key, most, used, held, (SELECT prefix FROM keys WHERE keys.id = key)"
         f" FROM accounts WHERE id IN ({','.join('?' * len(accounts))})"
     )
     rows = db.rows(query, *accounts) if isinstance(db, Store) else db.execute(query, accounts)
-    return [Account(*row) for row in rows]
+    found = {number: Account(*row) for number, *row in rows}
+    return [found[account] for account in accounts if account in found]
 
 
 def known_job(db: sqlite3.Connection | Store, origin: Origin, now: float) -> Ticket | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -45,6 +46,10 @@ class Store:
         """Whether the connection waits for nobody now."""
         self.quiet = threading.RLock()
         """Held while the connection is used."""
+        self.times = 0
+        """How often the file was opened: it may be another one each time."""
+        self._file: tuple[int, int] | None = None
+        """Which file is open, by device and inode; ``None`` in memory."""
         self._db: sqlite3.Connection | None = self._opened()
         forking.tell(self)
 
@@ -76,6 +81,18 @@ class Store:
         """A number that changes when another process has written."""
         return int(self.rows("PRAGMA data_version")[0][0])
 
+    def is_gone(self) -> bool:
+        """Whether the open file was deleted or replaced: the next use opens, or makes, the one in its place."""
+        if self._file is None:
+            return False
+        try:
+            there = os.stat(self.where)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) != self._file
+
     def close(self) -> None:
         """Close the file; the store is not used afterwards."""
         with self.quiet:
@@ -99,6 +116,9 @@ class Store:
                 raise Busy
             raise LedgerFailed(f"The budget ledger {self.where} cannot be used: database is locked.")
         try:
+            if self._db is not None and not self._db.in_transaction and self.is_gone():
+                self._db.close()  # SQLite sees that the file has moved, and leaves side files of the new one alone
+                self._db = None
             if self._db is None:
                 if hurried:
                     raise Busy
@@ -112,8 +132,9 @@ class Store:
 
     def _opened(self) -> sqlite3.Connection:
         self._hurried = False
+        self.times += 1
         if self.where != MEMORY:
-            _prepare(Path(self.where))
+            self._file = _prepare(Path(self.where))
         try:
             db = sqlite3.connect(
                 self.where, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -136,21 +157,57 @@ class Store:
         return db
 
 
-def _prepare(file: Path) -> None:
+def _prepare(file: Path) -> tuple[int, int]:
+    """Make the file if there is none; device and inode."""
     try:
         if not file.parent.exists():  # a folder that is there may be shared: its mode stays
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        if not file.exists():
+            _begin(file)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        state = os.fstat(handle)
+        os.close(handle)
     except OSError as problem:
         raise CannotWrite(f"The budget ledger {file} cannot be written: {problem.strerror}.") from None
     if not file.is_file():
         raise CannotWrite(f"The budget ledger {file} cannot be written: it is no file.")
+    return state.st_dev, state.st_ino
+
+
+def _begin(file: Path) -> None:
+    """A new file, without the side files of one that was deleted: with these it would be a broken one."""
+    with _alone_in(file.parent):
+        if not file.exists():
+            for side in _sides(file):
+                side.unlink(missing_ok=True)
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """One at a time: the side files of who was quicker must stay."""
+    if sys.platform == "win32":  # what is open cannot be deleted there
+        yield
+        return
+    import fcntl  # noqa: PLC0415  # not on Windows
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without such locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sides(file: Path) -> list[Path]:
+    return [file.with_name(file.name + end) for end in ("-wal", "-shm")]
 
 
 def _keep_private(file: Path) -> None:
     """Only the user may read a ledger of the user's own; one that belongs to somebody else keeps its mode."""
     with suppress(OSError):
-        for one in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))):
+        for one in (file, *_sides(file)):
             state = one.stat()
             if state.st_mode & 0o077 and (not hasattr(os, "getuid") or state.st_uid == os.getuid()):
                 one.chmod(0o600)

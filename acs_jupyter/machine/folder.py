@@ -31,7 +31,17 @@ def setting(variable: str, file: str) -> Path | None:
     named = os.environ.get(variable, "").strip()
     if named.lower() == OFF:
         return None
-    return Path(named).expanduser() if named else user_folder() / file
+    return settled(named) if named else user_folder() / file
+
+
+def settled(named: str) -> Path:
+    """The file that a setting names: where it was when it was first asked for, whatever folder is changed to later."""
+    path = Path(named).expanduser()
+    return path if path.is_absolute() else _first.setdefault(named, path.absolute())
+
+
+_first: dict[str, Path] = {}
+"""Relative names that were asked for, as the files they meant then; a forked child goes on with these."""
 
 
 def private(path: Path) -> Path:

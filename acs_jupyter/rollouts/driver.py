@@ -72,6 +72,7 @@ class Driver:
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.journal, self.plan, self.client, self.flow = journal, plan, client, flow
+        self._mark = journal.mark
         counts = journal.counts()
         self.stats = Stats(counts.total, counts.done, counts.failed, tokens=counts.spent)
         self.outcome = "open"
@@ -289,7 +290,9 @@ class Driver:
             else variant.request([decoded(row.prompt) for row in rows])
         )
         run = run_of(rows[0])
-        return self.client.exchange(request, run=run, request_id=f"acsj-{run}-{rows[0].attempts}")
+        return self.client.exchange(
+            request, run=run, request_id=f"acsj-{run}-{self._mark}-{rows[0].attempts}"
+        )
 
     def _judged(self, attempt: Attempt, exchange: Exchange) -> Verdict:
         rows, end, now = attempt.rows, end_of(exchange), self._clock()

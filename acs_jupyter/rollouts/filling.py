@@ -70,9 +70,19 @@ def _checked(plan: Plan, item: int, prompt: Any) -> bytes:
 
 def compare(db: sqlite3.Connection, before: Plan, plan: Plan, items: Iterable[Item], path: Path) -> None:
     """Refuse a plan that is not the file's, with the difference; what is noted beside the prompts may have changed."""
+    notes = compared(db, before, plan, items, path)
+    with transaction(db):
+        db.executemany("UPDATE items SET meta=? WHERE item=?", notes)
+
+
+def compared(
+    db: sqlite3.Connection, before: Plan, plan: Plan, items: Iterable[Item], path: Path
+) -> list[tuple[str, int]]:
+    """The same, and nothing is written: what is noted otherwise now, with its item."""
     changed = differences(before, plan)
     stored = db.execute("SELECT digest, meta FROM items ORDER BY item")
-    count, other, first, notes = 0, 0, None, []
+    count, other, first = 0, 0, None
+    notes: list[tuple[str, int]] = []
     for item, (prompt, meta) in enumerate(items):
         count += 1
         row = stored.fetchone()
@@ -95,5 +105,4 @@ def compare(db: sqlite3.Connection, before: Plan, plan: Plan, items: Iterable[It
             "Name another file for this one, or put the plan back."
         )
     stored.close()
-    with transaction(db):
-        db.executemany("UPDATE items SET meta=? WHERE item=?", notes)
+    return notes

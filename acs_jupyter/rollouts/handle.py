@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from ..pump import interrupts_held
 from .cache import Cache
 from .driver import Driver, Stats
 from .flow import MINUTE, Flow, Limits
+from .items import Item
 from .journal import Journal
 from .lines import BatchClient
 from .packed import RolloutCompletion
@@ -68,8 +69,10 @@ class Rollout:
     """
 
     def __init__(self, path: str | os.PathLike[str], work: Work | None = None) -> None:
-        self.path = Path(path)
-        self._results = Results(self.path)
+        self._named = Path(path)
+        """As its user wrote it: what is shown in a notebook tells no folders of the machine."""
+        self.path = self._named.absolute()
+        self._results = Results(self._named)
         self._work = work
         self._driver: Driver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -129,7 +132,7 @@ class Rollout:
         stats = self.stats
         failed = f", {stats.failed} failed" if stats.failed else ""
         return (
-            f"Rollout({str(self.path)!r}: {stats.done + stats.failed} of {stats.total} ended{failed}, "
+            f"Rollout({str(self._named)!r}: {stats.done + stats.failed} of {stats.total} ended{failed}, "
             f"{stats.tokens:,} tokens, {self.outcome})"
         )
 
@@ -160,6 +163,10 @@ class Rollout:
         Each has ``item``, ``meta``, ``varied`` and ``number`` beside what a completion has.
         """
         return self._results.completions()
+
+    def judge(self, plan: Plan, items: Iterable[Item]) -> None:
+        """Raise :class:`InvalidRequest` unless the file is of this plan. Nothing is written."""
+        self._results.judge(plan, items)
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -210,7 +217,7 @@ class Rollout:
         stats = self.stats
         left = stats.total - stats.done - stats.failed
         on = f" Run the cell again to send the {left} that are left." if left else ""
-        line = f'Stopped; what came is kept: Rollout("{self.path}") reads it.{on}'
+        line = f'Stopped; what came is kept: Rollout("{self._named}") reads it.{on}'
         problem = KeyboardInterrupt(line)
         problem.rollout = self  # type: ignore[attr-defined]
         problem._render_traceback_ = lambda: [f"KeyboardInterrupt: {line}"]  # type: ignore[attr-defined]
@@ -266,7 +273,9 @@ class Rollout:
                     self._driver.stop(drop=self._asked)
                 await self._driver.run()
         except sqlite3.Error as error:
-            raise InvalidRequest(f"{self.path} cannot be written ({error}); what is in it is kept.") from None
+            raise InvalidRequest(
+                f"{self._named} cannot be written ({error}); what is in it is kept."
+            ) from None
         finally:
             if ticker is not None:
                 ticker.cancel()

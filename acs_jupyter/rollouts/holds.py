@@ -93,7 +93,7 @@ class Holds:
 
     def _hold(self, exchange: Exchange, row: Row, feed: Feed, coming: list[Row]) -> None:
         asked = [(exchange.request, exchange.run), *((feed.request(each), run_of(each)) for each in coming)]
-        self._ledger = self._ledger or self._meter.identity
+        self._ledger = self._meter.identity  # the file may be another than it was
         try:
             tickets = self._meter.reserve_several(asked)
         except BudgetRefused:

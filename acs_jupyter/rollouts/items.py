@@ -18,6 +18,13 @@ import msgspec
 from ..errors import InvalidRequest
 from ..notebook.options import nearest
 
+ROW = "row"
+"""The name under which the index of a frame is kept."""
+
+
+_MISSING = frozenset({"NAType", "NaTType"})
+"""The types of what pandas says for a missing value, beside NaN."""
+
 
 class Item(NamedTuple):
     """A prompt (a text or a list of token ids) and its metadata as JSON."""
@@ -26,7 +33,7 @@ class Item(NamedTuple):
     meta: str
 
 
-def items_of(source: Any, column: str = "prompt") -> Iterator[Item]:
+def items_of(source: Any, column: str | int = "prompt") -> Iterator[Item]:
     """The items of a source, in order. Raises :class:`InvalidRequest` naming the place of what cannot be used.
 
     Sources: an iterable of texts, lists of token ids, or mappings with the prompt under ``column``; a Series; a
@@ -39,7 +46,7 @@ def items_of(source: Any, column: str = "prompt") -> Iterator[Item]:
     elif hasattr(source, "items") and hasattr(source, "to_list"):
         counted = _counted(source.index)
         for index, prompt in source.items():
-            yield _item(prompt, {} if counted else {"row": index}, f"Row {index!r}")
+            yield _item(prompt, {} if counted else {ROW: index}, f"Row {index!r}")
     elif isinstance(source, Mapping) or not isinstance(source, Iterable):
         raise InvalidRequest(
             f"prompts: a list, a Series, a DataFrame, a JSON lines file or a generator is needed, "
@@ -50,25 +57,41 @@ def items_of(source: Any, column: str = "prompt") -> Iterator[Item]:
             yield _one(given, column, f"Item {number}")
 
 
-def _one(given: Any, column: str, where: str) -> Item:
+def _one(given: Any, column: str | int, where: str) -> Item:
     if not isinstance(given, Mapping):
         return _item(given, {}, where)
     if column not in given:
         raise InvalidRequest(f"{where} has no '{column}': name the key that holds the prompt with column=.")
+    _once([str(key) for key in given], where)
     return _item(given[column], {k: v for k, v in given.items() if k != column}, where)
 
 
-def _frame(frame: Any, column: str) -> Iterator[Item]:
+def _frame(frame: Any, column: str | int) -> Iterator[Item]:
     names = [str(name) for name in frame.columns]
+    column = str(column)  # a frame made of lists has numbers for names
     if column not in names:
         raise InvalidRequest(
             f"The frame has no column '{column}'.{nearest(column, names)} Name it with column=; "
             f"there are: {', '.join(names[:12])}."
         )
     place, counted = names.index(column), _counted(frame.index)
+    _once([*names, *([] if counted else [ROW])], "The frame")
     for index, row in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
         meta = {name: value for i, (name, value) in enumerate(zip(names, row, strict=True)) if i != place}
-        yield _item(row[place], meta if counted else {"row": index, **meta}, f"Row {index!r}")
+        yield _item(row[place], meta if counted else {ROW: index, **meta}, f"Row {index!r}")
+
+
+def _once(names: list[str], where: str) -> None:
+    """Refuse two columns of one name: only one of them could be kept."""
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is None:
+        return
+    if twice == ROW and where == "The frame" and names.count(ROW) == 2 and names[-1] == ROW:
+        raise InvalidRequest(
+            "The frame has a column 'row', and an index, which is kept under that name: rename the column, or give the"
+            " frame .reset_index(drop=True)."
+        )
+    raise InvalidRequest(f"{where} has '{twice}' more than once: give each a name of its own.")
 
 
 def _counted(index: Any) -> bool:
@@ -76,7 +99,7 @@ def _counted(index: Any) -> bool:
     return (getattr(index, "start", None), getattr(index, "step", None)) == (0, 1)
 
 
-def _lines(source: str | os.PathLike[str], column: str) -> Iterator[Item]:
+def _lines(source: str | os.PathLike[str], column: str | int) -> Iterator[Item]:
     path = Path(source)
     if isinstance(source, str) and not source.endswith(".jsonl"):
         raise InvalidRequest("prompts is one text: put it into a list, [prompt], or name a .jsonl file.")
@@ -114,18 +137,26 @@ def _item(prompt: Any, meta: dict[str, Any], where: str) -> Item:
 
 
 def _numbered(value: Any) -> Any:
-    """The same with infinities as JSON can say them. What is no number (NaN) is missing, as in a frame: null."""
+    """The same with infinities as JSON can say them. What is missing (NaN, NA, NaT) is null, as in a frame."""
     if isinstance(value, float) and math.isinf(value):
         return msgspec.Raw(b"9e999" if value > 0 else b"-9e999")
     if type(value) is dict:
         return {name: _numbered(inner) for name, inner in value.items()}
-    return [_numbered(inner) for inner in value] if type(value) in (list, tuple) else value
+    if type(value) in (list, tuple):
+        return [_numbered(inner) for inner in value]
+    return None if type(value).__name__ in _MISSING else value
 
 
 def _plain(value: Any) -> Any:
-    for name in ("item", "isoformat", "tolist"):
+    if (
+        getattr(value, "dtype", None) is not None
+        and type(value).__name__ == "datetime64"
+        and str(value) == "NaT"
+    ):
+        return None
+    for name in ("tolist", "item", "isoformat"):  # an array of one number is a list all the same
         if hasattr(value, name):
-            return getattr(value, name)()
+            return _numbered(getattr(value, name)())
     return str(value)
 
 

@@ -8,7 +8,9 @@ few back, and their requests are then sent again.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -240,6 +242,14 @@ class Journal:
         ).fetchall()
 
     @property
+    def mark(self) -> str:
+        """A short name of this journal: equal requests of two files are not one to the server."""
+        row = self._db.execute(
+            "SELECT value FROM about WHERE name IN ('mark', 'made_at') ORDER BY name DESC"
+        ).fetchone()
+        return hashlib.blake2b(str(row[0]).encode(), digest_size=3).hexdigest()
+
+    @property
     def variants(self) -> int:
         """Requests an item."""
         return int(_value(self._db, "variants"))
@@ -315,6 +325,7 @@ def _prepare(db: sqlite3.Connection, plan: Plan, items: Iterable[Item], path: Pa
         db.execute("INSERT INTO about VALUES ('plan', ?)", (msgspec.json.encode(plan.described()),))
         db.execute("INSERT INTO about VALUES ('variants', ?)", (len(plan.variants),))
         db.execute("INSERT INTO about VALUES ('made_at', ?)", (time.time(),))
+        db.execute("INSERT INTO about VALUES ('mark', ?)", (secrets.token_hex(8),))
         fill(db, plan, items)
         db.execute(f"PRAGMA application_id={MARK}")
         db.execute(f"PRAGMA user_version={VERSION}")

@@ -5,6 +5,7 @@ Owns the types of the columns. Needs pyarrow, which is an extra. It must not kno
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -47,11 +48,11 @@ def write_parquet(
                 writer.write_table(pa.table(dict(zip(columns, arrays, strict=True)), schema=schema))
         os.replace(part, path)
     except OSError as error:
-        raise InvalidRequest(
-            f"{path} cannot be written: {error.strerror or error}. Name another place."
-        ) from None
+        why = os.strerror(error.errno) if error.errno else str(error)  # pyarrow's own words name the .part
+        raise InvalidRequest(f"{path} cannot be written: {why}. Name another place.") from None
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the place that cannot be written
+            part.unlink(missing_ok=True)
 
 
 def kind_of(values: Iterable[Any]) -> str:

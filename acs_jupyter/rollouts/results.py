@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..errors import InvalidRequest
+from .filling import compared
+from .items import Item
 from .journal import Counts, counts, failures, stored_plan
 from .opening import check, connect_to_read
 from .packed import Packed, RolloutCompletion, from_bytes, restore
@@ -61,6 +63,7 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file = path.absolute()  # whatever folder is changed to later
         with self._reading() as db:
             self.plan: Plan = stored_plan(db)
 
@@ -73,6 +76,11 @@ class Results:
         """Failed requests by code."""
         with self._reading() as db:
             return failures(db)
+
+    def judge(self, plan: Plan, items: Iterable[Item]) -> None:
+        """Raise :class:`InvalidRequest` unless the journal is of this plan."""
+        with self._reading() as db:
+            compared(db, self.plan, plan, items, self.path)
 
     def entries(self, *, pending: bool = False, after: int = -1) -> Iterator[Entry]:
         """The requests in the plan's order, behind number ``after``: those that have ended, or all."""
@@ -100,15 +108,17 @@ class Results:
 
     def choice_rows(self, *, pending: bool = False) -> Iterator[dict[str, Any]]:
         """One row a choice."""
+        shown = self._shown([name for name, _ in self._meta_types()])
         for entry in self.entries(pending=pending):
-            yield from self._rows(entry)
+            yield from self._rows(entry, shown)
 
     def token_rows(self) -> Iterator[dict[str, Any]]:
         """One row a token, of requests that asked for log-probabilities."""
+        shown = self._shown([name for name, _ in self._meta_types()])
         for entry in self.entries():
             if entry.result is None:
                 continue
-            own = self._own(entry)
+            own = self._own(entry, shown)
             for choice in self._completion(entry, entry.result).choices:
                 for t in choice.tokens:
                     values = (t.index, t.text, t.logprob, t.probability, t.surprisal, t.rank, t.other, t.top)
@@ -143,14 +153,13 @@ class Results:
             cached=entry.cached,
         )
 
-    def _own(self, entry: Entry) -> dict[str, Any]:
+    def _own(self, entry: Entry, shown: dict[str, str]) -> dict[str, Any]:
         variant = self.plan.variants[entry.number % len(self.plan.variants)]
-        taken = self._taken()
-        meta = {(f"meta_{k}" if k in taken else k): v for k, v in entry.meta.items()}
+        meta = {shown.get(k, k): v for k, v in entry.meta.items()}
         return {"item": entry.item, **meta, "model": variant.model, **variant.varied}
 
-    def _rows(self, entry: Entry) -> Iterator[dict[str, Any]]:
-        own, result = self._own(entry), entry.result
+    def _rows(self, entry: Entry, shown: dict[str, str]) -> Iterator[dict[str, Any]]:
+        own, result = self._own(entry, shown), entry.result
         error = (result.error or {}) if result is not None and entry.state == "failed" else {}
         whole = {
             "prompt": entry.prompt,
@@ -198,20 +207,33 @@ class Results:
         return list(self._meta_kinds())
 
     def _meta_kinds(self) -> dict[str, str]:
-        taken = self._taken()
+        found = self._meta_types()
+        shown = self._shown([name for name, _ in found])
+        return {shown[name]: _JSON_KINDS.get(_solid(types), "string") for name, types in found}
+
+    def _meta_types(self) -> list[tuple[str, str]]:
         query = (
             "SELECT key, group_concat(DISTINCT type) FROM items, json_each(items.meta)"
             " GROUP BY key ORDER BY min(items.item), min(json_each.id)"
         )
         with self._reading() as db:
-            found = db.execute(query).fetchall()
-        return {f"meta_{k}" if k in taken else k: _JSON_KINDS.get(_solid(t), "string") for k, t in found}
+            return db.execute(query).fetchall()
+
+    def _shown(self, names: list[str]) -> dict[str, str]:
+        """Under which name each of the metadata stands: one that is taken gets ``meta_``, until it is free."""
+        taken, shown = self._taken(), {}
+        for name in names:
+            free = name
+            while free in taken or (free != name and free in names):
+                free = f"meta_{free}"
+            shown[name] = free
+        return shown
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        if not self.path.exists():
+        if not self._file.exists():
             raise InvalidRequest(f"{self.path} does not exist; check the name.")
-        db = connect_to_read(self.path)
+        db = connect_to_read(self._file)
         try:
             if not check(db, self.path):
                 raise InvalidRequest(f"{self.path} is empty: run the rollout first.")

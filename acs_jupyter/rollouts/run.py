@@ -62,20 +62,21 @@ def rollout(prompts: Any, *, bg: bool = False, progress: bool | None = None, **o
     """
     run = prepared(prompts, **options)
     shown = progress if progress is not None else (not bg or in_notebook())
-    run.start(_bar(run, shown), alone=bg)
+    if not run.done:
+        run.start(_bar(run, shown), alone=bg)
     return run if bg else run.wait()
 
 
 async def rollout_async(prompts: Any, *, progress: bool | None = None, **options: Any) -> Rollout:
     """:func:`rollout` on the running event loop. Cancelling the task drops what is in flight and keeps the rest."""
     run = prepared(prompts, **options)
-    return await run.carry(_bar(run, progress is not False))
+    return run if run.done else await run.carry(_bar(run, progress is not False))
 
 
 def prepared(
     prompts: Any,
     *,
-    column: str = "prompt",
+    column: str | int = "prompt",
     into: str | os.PathLike[str] | None = None,
     models: str | Sequence[str] | None = None,
     seeds: Iterable[int] | None = None,
@@ -110,6 +111,8 @@ def prepared(
         listed = list(items)
         items, into = listed, _named(plan, listed)
     path = Path(into)
+    if not retry_failed and resume is not False and (finished := _finished(path, plan, items)) is not None:
+        return finished
     sender.meter = _accounted(sender.meter, path.name)
     journal = Journal.open(path, plan, items, resume=resume, sender=Sender(sender.base_url, sender._secret))
     try:
@@ -124,6 +127,17 @@ def prepared(
         if isinstance(problem, Unwritable):
             raise cannot_write(path, problem.__cause__ or problem) from None
         raise
+
+
+def _finished(path: Path, plan: Plan, items: Iterable[Item]) -> Rollout | None:
+    """The rollout in a file that cannot be written and need not be: all has ended. One of another plan is refused."""
+    if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return None
+    run = Rollout(path)
+    if run.outcome != "done":
+        return None  # told when it is opened
+    run.judge(plan, items)
+    return run
 
 
 def _accounted(meter: Any, name: str) -> Any:

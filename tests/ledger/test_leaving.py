@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from acs_jupyter import AsyncClient, Client, Session, parting
+from acs_jupyter import AsyncClient, Client, Session, errors, parting
 from acs_jupyter.checks import build_request
 from acs_jupyter.exchange import Exchange
 from acs_jupyter.ledger import ledger, report
@@ -406,3 +407,25 @@ def test_a_process_that_ends_in_the_middle_of_a_stream_ends(form: str) -> None:
             command, env=environment(), capture_output=True, text=True, timeout=25, check=False
         )
     assert (done.returncode, done.stdout) == (0, "came\n"), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_forked_child_takes_nothing_of_its_parents_stream(scripted_server: Running, begun: bool) -> None:
+    with (
+        Client(scripted_server.base, scripted_server.key, model="scripted") as client,
+        client.stream("#scripted rate=200 tokens=60\nx", max_tokens=60) as running,
+    ):
+        tokens = iter(running)
+        first = [next(tokens)]
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                list(tokens if begun else running)
+            except errors.InvalidRequest as problem:
+                code = 7 if "forked child" in str(problem) else 2
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert len([*first, *tokens]) == 60
+    assert running.completion.usage is not None

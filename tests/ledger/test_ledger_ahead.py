@@ -95,7 +95,8 @@ def test_an_end_after_a_guess_by_hand_corrects_it(book: Ledger) -> None:
     tickets = book.hold_several(asked(2))
     with book.store.writing() as db:
         db.execute(
-            "UPDATE entries SET state = 'settled', source = 'resolved', completion_tokens = 100 WHERE id = 1"
+            "UPDATE entries SET state = 'settled', source = 'resolved', completion_tokens = 100"
+            " WHERE id = (SELECT min(id) FROM entries)"
         )
         db.execute("UPDATE accounts SET used = used + 100, held = held - 100")
     for ticket in tickets:
