@@ -58,5 +58,5 @@ def ids_of(nodes: Any) -> list[str]:
         ) from None
     wrong = [one for one in found if not isinstance(one, str)]
     if wrong:
-        raise InvalidRequest(f"{str(wrong[0])[:40]} is no node; an id is a text, as in loom.nodes.")
+        raise InvalidRequest(f"{str(wrong[0])[:40]} is no node; give an id, a text as in loom.nodes.")
     return found
