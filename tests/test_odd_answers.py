@@ -123,7 +123,7 @@ def test_who_asks_for_a_wait_gets_it_and_a_bound_holds_for_every_code(api: Sync)
 def test_a_wait_is_said_once(api: Sync, caplog: pytest.LogCaptureFixture) -> None:
     cold = stream(b": [#..] loading weights\n\n", b": keepalive\n\n", *frames(["ok"]), DONE)
     with Player([cold]) as server, caplog.at_level(logging.WARNING, "acs_jupyter"):
-        assert api.complete(server.base, "Hi").text == "ok"
+        assert api.complete(server.base, "Hi", max_tokens=5).text == "ok"
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
     assert "[#..] loading weights" in said[0]
@@ -131,7 +131,7 @@ def test_a_wait_is_said_once(api: Sync, caplog: pytest.LogCaptureFixture) -> Non
     caplog.clear()
     short = [refusal("queue_full", Retry_After="0"), stream(*frames(["ok"]), DONE)]
     with Player(short) as server, caplog.at_level(logging.WARNING, "acs_jupyter"):
-        assert api.complete(server.base, "Hi").text == "ok"
+        assert api.complete(server.base, "Hi", max_tokens=5).text == "ok"
     assert caplog.records == []
 
 

@@ -101,7 +101,7 @@ def test_up_to_two_thousand_tokens_have_titles_and_long_windows_no_state(
 
 BRANCHED: list[tuple[Any, ...]] = [
     (2_000, "text", 1, 40, 8, False),
-    (10_000, "text", 1, 12, 20, False),
+    (3_000, "text", 1, 12, 20, False),
     (10_000, "text", 1, 12, 20, True),
     (300, "text", 1, 100, 3, False),
     (1, "text", 1, 30, 1, False),
