@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browser.cell_page import setup
 from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
 from tests.support.servers import Running, serving
 
@@ -36,14 +37,6 @@ SLOW, EVIL_CELL, FAILING, COMMAND, BOARD, WORDS = range(1, 7)
 def server() -> Iterator[Running]:
     with serving("--scripted", "--starts", "0", "--key", KEY) as running:
         yield running
-
-
-def setup(server: Running) -> str:
-    return (
-        "import os\n"
-        f"os.environ |= {{'ACS_API_BASE': {server.base!r}, 'ACS_API_KEY': {server.key!r}}}\n"
-        "%load_ext acs_jupyter"
-    )
 
 
 def row(board: Locator, prompt: str) -> Locator:
