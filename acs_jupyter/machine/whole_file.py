@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 
 
@@ -22,21 +22,24 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Raises ``OSError``.
     """
     target = path.resolve()
-    mode = _mode(target)
-    if mode is None:
+    there = target.stat() if target.exists() else None
+    if there is not None and not stat.S_ISREG(there.st_mode):
         with target.open("wb") as file:
             yield file
         return
-    handle, name = tempfile.mkstemp(prefix=target.name[:100], dir=target.parent)
+    rights = None if there is None else stat.S_IMODE(there.st_mode)
+    beside = target.with_name(f"{target.name[:50]}.{token_hex(4)}")
+    new = _new(beside, 0o666 if rights is None else rights)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with new as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        os.replace(name, target)
+        if rights is not None:
+            beside.chmod(rights)
+        beside.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
 
 
@@ -46,15 +49,10 @@ def write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _mode(target: Path) -> int | None:
-    """The rights that the file shall have; ``None`` when something else than a file is there."""
-    try:
-        there = target.stat().st_mode
-    except FileNotFoundError:
-        umask = os.umask(0)
-        os.umask(umask)
-        return 0o666 & ~umask
-    return stat.S_IMODE(there) if stat.S_ISREG(there) else None
+def _new(path: Path, rights: int) -> BinaryIO:
+    """A file that is new; the system takes from its rights what this process gives to nobody (its umask)."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(path, flags, rights | stat.S_IWUSR), "wb")
 
 
 __all__ = ["replacing", "write"]

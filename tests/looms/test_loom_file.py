@@ -227,3 +227,14 @@ def test_a_broken_line_costs_itself_and_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="No line of the file"):
         Loom.load(__file__, form="ours")
     assert read(path).roots == loom.session.roots[:1]
+
+
+def test_a_copy_has_the_rights_of_what_it_replaces_else_those_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    (tmp_path / "own.md").write_text("before")
+    (tmp_path / "own.md").chmod(0o640)
+    loom = Loom("x")
+    for name in ("own.md", "new.md"):
+        loom.export(tmp_path / name)
+    rights = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    assert rights == {"plain": rights["plain"], "own.md": 0o640, "new.md": rights["plain"]}
