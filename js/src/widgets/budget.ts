@@ -57,7 +57,7 @@ export function figures(seen: Seen): [string, string, string][] {
   if (most !== null || free !== null) {
     const of = most === null ? "" : seen.tightest === "session" ? `of this session’s ${count(most)}` : `of ${count(most)}`;
     rows.push(["left", tokens(free ?? 0), of]);
-  } else rows.push(["left", "no limit", "%acs budget --limit\u00a0N"]);
+  } else rows.push(["left", "no limit", "%acs budget sets one"]);
   rows.push(["rate", `${count(seen.rate)} / min`, "tokens, over the last 20 s"]);
   rows.push(["month’s end", tokens(seen.projected), "at the month’s pace"]);
   const limit = seen.session_limit === null ? "no limit" : `of ${count(seen.session_limit)}`;
