@@ -188,7 +188,8 @@ def test_ctrl_c_ends_the_demo_in_order_however_often_it_is_pressed(tmp_path: Pat
         child.expect(pexpect.EOF)
         child.wait()
         assert (child.exitstatus, child.signalstatus) == (0, None)
-        assert "Ending the server and JupyterLab" in child.before
+        if times == 1:  # a terminal drops what it has not shown yet when Ctrl-C is pressed again
+            assert "Ending the server and JupyterLab" in child.before
         assert "Traceback" not in child.before
     until(lambda: not having(str(tmp_path / "run")))
 
