@@ -74,25 +74,25 @@ class Reader:
             self._served = True
             self.checkpoint, own = self._redact(answer.model) or None, self._redact(answer.id) or None
             events.append(Served(self.run, self.checkpoint, own))
-        choices = answer.choices or ()
+        choices, usage = answer.choices or (), answer.usage
+        single = len(choices) == 1
         for choice in choices:
             self._read_choice(choice, events)
-        usage = answer.usage
         self._told = None if choices else self._bill(usage)
         if usage is None or not (
             (
-                len(choices) == 1
+                single
                 and 0 < usage.completion_tokens <= self._most_made
                 and 0 < usage.prompt_tokens <= self._most_prompt
             )
-            or self._believable(usage, whole=len(choices) != 1)
+            or self._believable(usage, whole=not single)
         ):
             self._behind.update(choice.index for choice in choices)
             if self._final and choices:
                 self._reopen()
             return
         # A chunk of one choice counts for that choice; anything else for the whole answer, and is its bill at the end.
-        if len(choices) == 1:
+        if single:
             self._final = False
             self.usage = self._running(choices[0].index, usage)
         else:
@@ -218,11 +218,12 @@ class Reader:
             events.append(PromptScored(prompt, _positions(choice.prompt_logprobs or [])))
 
     def _running(self, index: int, usage: Usage) -> Spent:
-        before = self._by_choice.get(index, 0)
-        completion = max(before, usage.completion_tokens)
-        self._completion_total += completion - before
-        self._by_choice[index] = completion
-        self._behind.discard(index)
+        before, completion = self._by_choice.get(index), usage.completion_tokens
+        if before is None or completion > before:
+            self._completion_total += completion - (before or 0)
+            self._by_choice[index] = completion
+        if self._behind:
+            self._behind.discard(index)
         prompt, tokens = index // self._fan_out, usage.prompt_tokens
         if self._by_prompt.get(prompt) != tokens:
             self._prompt_total += tokens - self._by_prompt.get(prompt, 0)

@@ -42,8 +42,12 @@ class Decoder:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if self._first:
             chunk = self._without_bom(chunk)
-        lines = (self._rest + chunk).split(b"\n")
-        self._rest = lines.pop()
+        chunk = self._rest + chunk
+        whole, blank, rest = chunk.rpartition(b"\n\n")
+        if blank and not self._data and (found := _plain(whole)):
+            *lines, self._rest = rest.split(b"\n")
+            return found + self._dispatch(lines) if lines else found
+        *lines, self._rest = chunk.split(b"\n")
         return self._dispatch(lines)
 
     def flush(self) -> list[bytes | Comment]:
@@ -81,3 +85,11 @@ class Decoder:
                 data.append(b"")
             # event:, id: and retry: carry nothing this service uses
         return found
+
+
+def _plain(whole: bytes) -> list[bytes | Comment]:
+    """The payloads, when there are only events of one line of data each, as there mostly are; else nothing."""
+    if not whole.startswith(b"data: "):
+        return []
+    found: list[bytes | Comment] = [*whole[6:].split(b"\n\ndata: ")]
+    return found if whole.count(b"\n") == 2 * (len(found) - 1) else []

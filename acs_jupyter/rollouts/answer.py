@@ -120,10 +120,12 @@ class Body:
         parts: list[bytes] = []
         while not self.whole:
             if not self._left and not self._trailing:
-                while (size := _HERE(buffer, place)) and buffer.startswith(
-                    b"\r\n", end := size.end() + int(size[1], 16)
-                ):  # all of a chunk is here, as it mostly is
-                    parts.append(buffer[size.end() : end])
+                while size := _HERE(buffer, place):
+                    start = size.end()
+                    end = start + int(size[1], 16)
+                    if not buffer.startswith(b"\r\n", end):
+                        break
+                    parts.append(buffer[start:end])  # all of a chunk is here, as it mostly is
                     place = end + 2
             if self._left:
                 part = buffer[place : place + self._left]

@@ -19,12 +19,13 @@ from .plan import Plan
 
 @dataclass(slots=True)
 class Attempt:
-    """One request about to be sent: its rows, when it started, and the most tokens it can cost."""
+    """One request: its rows, when it started, the most tokens it can cost, whether all of its answer is here."""
 
     feed: Feed
     rows: list[Row]
     started_at: float
     hold: int
+    arrived: bool = False
 
     @property
     def shares(self) -> list[tuple[int, int]]:

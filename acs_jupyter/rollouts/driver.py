@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..errors import AcsError, BudgetRefused, LedgerFailed
 from ..exchange import Exchange
@@ -31,6 +32,10 @@ from .packed import to_bytes
 from .plan import Plan
 from .stalls import Stall
 
+_SOON = 0.002
+"""Seconds that the end of a request waits at most for the start of another, to be written down together."""
+_TURNS = 2
+"""Turns of the event loop: in the first it is decided what starts, in the second that is sent."""
 _MOMENT, _LAST_WAIT = 0.2, 15.0
 """Seconds that the journal is waited for: while answers stream, and at the end."""
 
@@ -88,7 +93,6 @@ class Driver:
         self._holds = holds_of(client, journal, alone=batch == 1 and cache is None)
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self._free, self._handed = 0, deque[Attempt]()
         self._ended: list[Ended] = []
         self._stopping = self._dropping = False
         self._refusal = ""
@@ -133,6 +137,11 @@ class Driver:
         return not self._ended or self._file.hopeless or self._dropping
 
     @property
+    def _open(self) -> int:
+        """How many requests hold something that comes back when they have ended."""
+        return self.flow.key.in_flight + self.flow.unread
+
+    @property
     def _halted(self) -> bool:
         return self._stopping or self._dropping or self.flow.stopped is not None
 
@@ -154,15 +163,22 @@ class Driver:
         delay = math.inf
         if self._file.wait:
             return attempts, self._file.wait
-        held_up = self._exhausted or (self._blocked and self.flow.key.in_flight > 0)
+        held_up = self._exhausted or (self._blocked and self._open > 0)
         if not (self._halted or held_up):
             attempts, delay = (
                 ([], self._ledger.wait) if self._ledger.wait else self._dispatch.choose(self._clock())
             )
+        if not attempts and self._may_wait:
+            return [], min(delay, _SOON)
         if (self._ended or attempts) and not self._written(attempts):
             return [], self._file.wait
         self.stats.in_flight = self.flow.key.in_flight
         return attempts, delay
+
+    @property
+    def _may_wait(self) -> bool:
+        """Whether what has ended may be written with the next start: that comes at once, as long as all is well."""
+        return bool(self._tasks and self._ended) and 0 <= time.time() - self._ended[0].at < _SOON
 
     def _written(self, attempts: list[Attempt]) -> bool:
         """Write down what has ended and what starts; when that cannot be now, nothing starts and nothing is lost."""
@@ -174,39 +190,29 @@ class Driver:
                 self._unsent(attempt)
             self._file.failed(str(problem))
             return False
-        self._ended = []
+        self._tell_ended()
         self._file.over()
         return True
 
     def _spawn(self, attempt: Attempt) -> None:
-        task = asyncio.get_running_loop().create_task(self._work(attempt))
+        task = asyncio.get_running_loop().create_task(self._carry(attempt))
         self._tasks.add(task)
         task.add_done_callback(self._forget)
 
-    async def _work(self, attempt: Attempt) -> None:
-        """One place in flight: a request after the other, each sent in the moment the one before it has ended.
+    async def _arrived(self, attempt: Attempt) -> None:
+        """The last byte of an answer is here, and nobody has looked at it: another request takes its place first.
 
-        Answers that came in the same turn of the loop are written down together, and one place chooses for all that
-        became free in it.
+        Those that came in the same turn of the loop give their places away together. Not when anything is wrong, since
+        what the answer says may decide whether a next one starts; nor with a cache, which may hold the next.
         """
-        while True:
-            await self._carry(attempt)
-            self._free += 1
-            try:
-                await asyncio.sleep(0)
-            finally:
-                self._free -= 1
-            if not self._handed:
-                self._hand(self._advance()[0])
-            if not self._handed:
-                return
-            attempt = self._handed.popleft()
-
-    def _hand(self, attempts: list[Attempt]) -> None:
-        """Attempts to the places that are free, this one and those that come behind it; the rest to new ones."""
-        self._handed.extend(attempts[: self._free + 1])
-        for attempt in attempts[self._free + 1 :]:
-            self._spawn(attempt)
+        model = attempt.feed.model
+        if self._cache is not None or not self.flow.calm(model):
+            return
+        attempt.arrived = True
+        self.flow.arrived(model)
+        self._stirred.set()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
     async def _pause(self, delay: float) -> None:
         timer = None
@@ -232,12 +238,11 @@ class Driver:
         self._cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        while self._handed:
-            self._put_off(self._handed.popleft())
         if self._ended:
             self.journal.hurry(_LAST_WAIT)
             try:
                 self.journal.record(self._ended)
+                self._tell_ended()
             except Unwritable as problem:
                 count = (
                     f"{len(self._ended)} answers that came"
@@ -260,7 +265,7 @@ class Driver:
                 await self._holds.take(exchange, rows[0], attempt.feed)
             answer = Gathered(exchange)
             try:
-                await self.client.carry(exchange, answer.apply)
+                await self.client.carry(exchange, answer.apply, partial(self._arrived, attempt))
             finally:
                 if self._holds is not None:
                     self._holds.ended(rows[0])
@@ -275,11 +280,11 @@ class Driver:
             if not exchange.sent:  # while the ledger, or a connection, was waited for
                 self._put_off(attempt)
                 return
-            self.flow.left(model)
+            self.flow.dropped(model, arrived=attempt.arrived)
             self._write(attempt, exchange, answer, Verdict("stop"))
             return
         self._blocked = False
-        self._ledger.over()
+        self._ledger.over(attempt.started_at)
         self._write(attempt, exchange, answer, self._judged(attempt, exchange))
 
     def _exchange(self, feed: Feed, rows: list[Row]) -> Exchange:
@@ -296,7 +301,9 @@ class Driver:
 
     def _judged(self, attempt: Attempt, exchange: Exchange) -> Verdict:
         rows, end, now = attempt.rows, end_of(exchange), self._clock()
-        verdict = self.flow.ended(attempt.feed.model, attempt.started_at, now, end, rows[0].tries)
+        verdict = self.flow.ended(
+            attempt.feed.model, attempt.started_at, now, end, rows[0].tries, arrived=attempt.arrived
+        )
         if verdict.kind == "stop" and exchange.error is not None:
             self.reason = str(exchange.error)
         if verdict.kind == "failed" and len(rows) > 1 and not end.begun and not end.ran:
@@ -312,7 +319,7 @@ class Driver:
         """The meter said no: nothing was sent. It is asked again when something has ended and given its hold back."""
         self._put_off(attempt)
         self._blocked = True
-        self._exhausted = self.flow.key.in_flight == 0
+        self._exhausted = self._open == 0
         self._refusal = str(error)
 
     def _put_off(self, attempt: Attempt) -> None:
@@ -337,21 +344,23 @@ class Driver:
             data = to_bytes(result) if kept else None
             spent = result.prompt_tokens, result.completion_tokens
             self._dispatch.spend(sum(spent))
-            self._note(Ended(row.number, state, at, *spent, code, data=data))
+            self._ended.append(Ended(row.number, state, at, *spent, code, data=data))
             if finished and self._cache is not None and data is not None and CLAMPED not in result.headers:
                 self._cache.put(self.plan.variants[row.variant], row.prompt, data)
 
     def _from_cache(self, row: Row, data: bytes) -> None:
-        self._note(Ended(row.number, DONE, time.time(), cached=True, data=data))
-        self.stats.cached += 1
+        self._ended.append(Ended(row.number, DONE, time.time(), cached=True, data=data))
 
-    def _note(self, ended: Ended) -> None:
-        self._ended.append(ended)
+    def _tell_ended(self) -> None:
+        """What has ended is written down, and so is counted."""
         stats = self.stats
-        stats.tokens += ended.prompt_tokens + ended.completion_tokens
-        stats.new_tokens += ended.prompt_tokens + ended.completion_tokens
-        if ended.state == DONE:
-            stats.done += 1
-        elif ended.state == FAILED:
-            stats.failed += 1
-            stats.codes[ended.code or "error"] += 1
+        for ended in self._ended:
+            stats.tokens += ended.prompt_tokens + ended.completion_tokens
+            stats.new_tokens += ended.prompt_tokens + ended.completion_tokens
+            if ended.state == DONE:
+                stats.done += 1
+                stats.cached += ended.cached
+            elif ended.state == FAILED:
+                stats.failed += 1
+                stats.codes[ended.code or "error"] += 1
+        self._ended = []

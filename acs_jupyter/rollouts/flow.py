@@ -108,6 +108,8 @@ class Flow:
         }
         self.starts = float(limits.starts)
         self.failures_in_row = 0
+        self.unread = 0
+        """Answers that are here, so that their place is free, and of which is not known yet how they ended."""
         self._begun: deque[float] = deque(earlier)
         self._paused_until = -math.inf
         self._model_until: dict[str | None, float] = dict.fromkeys(models, -math.inf)
@@ -131,20 +133,38 @@ class Flow:
         if self.limits.starts:
             self._begun.append(now)
 
-    def left(self, model: str | None) -> None:
-        """A request was given up before or while it ran, by our own will; it says nothing about the server."""
+    def dropped(self, model: str | None, *, arrived: bool = False) -> None:
+        """A request was given up before or while it ran, by our own will; it says nothing about the server.
+
+        ``arrived``: its place was given away already.
+        """
+        if arrived:
+            self.unread -= 1
+            return
         self.key.in_flight -= 1
         self.models[model].in_flight -= 1
 
+    def calm(self, model: str | None) -> bool:
+        """Whether nothing is wrong, so that a request may start before the one in whose place it does is judged."""
+        windows = self.key, self.models[model]
+        return not (self.stopped or self.failures_in_row) and all(w.size >= w.most for w in windows)
+
+    def arrived(self, model: str | None) -> None:
+        """All of an answer is here; :meth:`ended` tells how it ended, or :meth:`dropped` that nobody will look."""
+        self.dropped(model)
+        self.unread += 1
+
     def unsent(self, model: str | None, started_at: float) -> None:
         """A request that counted as started was not sent after all."""
-        self.left(model)
+        self.dropped(model)
         if started_at in self._begun:
             self._begun.remove(started_at)
 
-    def ended(self, model: str | None, started_at: float, now: float, end: End, attempt: int = 1) -> Verdict:
-        """A request has ended; ``attempt`` counts from 1."""
-        self.left(model)
+    def ended(
+        self, model: str | None, started_at: float, now: float, end: End, attempt: int = 1, *, arrived: bool = False
+    ) -> Verdict:
+        """A request has ended; ``attempt`` counts from 1; ``arrived``: that it was here is known already."""
+        self.dropped(model, arrived=arrived)
         if end.code is None:
             return self._succeeded(model)
         if end.code == "budget_exceeded" or end.status in _HOPELESS:

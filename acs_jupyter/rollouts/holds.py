@@ -4,8 +4,9 @@ Owns how many are held at once, when what has ended is written at last, and the 
 stands for which request. It must not know sockets, nor what a limit is.
 
 A hold is a transaction, and costs more than the rest of a small request. So one transaction holds the next sixteen
-and writes the ends of those before. Two promises rest on the note: an end that the ledger has not got when its process
-is killed is told by the journal when the rollout goes on, and a hold whose request was never sent is given back then.
+and writes the ends of those before, in a moment when nobody waits for it if there is one. Two promises rest on the
+note: an end that the ledger has not got when its process is killed is told by the journal when the rollout goes on,
+and a hold whose request was never sent is given back then.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ from .packed import from_bytes
 
 if TYPE_CHECKING:
     from ..ledger.rows import Ticket
+    from ..wire import CompletionRequest
 
 AHEAD = 16
 """Requests held in one transaction, the one to be sent included."""
+LULL = 0.02
+"""Seconds after which the next are held in advance: answers that come together have been followed by then."""
 LONGEST = 30.0
 """Seconds after which a hold made in advance is made anew: limits may have changed."""
 SOON = 0.1
@@ -49,6 +53,7 @@ class Holds:
         self._flying: dict[int, tuple[Row, Ticket]] = {}
         self._ledger = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._lull: asyncio.TimerHandle | None = None
         self._old: asyncio.TimerHandle | None = None
 
     async def take(self, exchange: Exchange, row: Row, feed: Feed) -> None:
@@ -57,14 +62,14 @@ class Holds:
         if found is not None and self._good(found[1]):
             exchange.ticket = found[1]
             self._flying[row.number] = found
+            if self._lull is None and len(self._next) < AHEAD // 2:
+                self._lull = asyncio.get_running_loop().call_later(LULL, self._ahead, feed)
             return
         if found is not None:
             self._meter.release(found[1])
-        room = AHEAD - 1 - len(self._next)
-        coming = [each for each in feed.coming(AHEAD - 1) if each.number not in self._next][:room]
         try:
             with uninterrupted(), hurried():
-                self._hold(exchange, row, feed, coming)
+                self._hold(exchange, row, feed)
         except Busy:
             await self._client.reserve_aside(exchange)
 
@@ -76,6 +81,9 @@ class Holds:
 
     def give_back(self) -> None:
         """Nothing is sent for a while: hold nothing in advance, and write what has ended."""
+        if self._lull is not None:
+            self._lull.cancel()
+            self._lull = None
         waiting, self._next = self._next, {}
         for _, ticket in waiting.values():
             self._meter.release(ticket)
@@ -91,20 +99,43 @@ class Holds:
         while self._meter.waits and time.monotonic() < until:  # noqa: ASYNC110  # the file's lock rings no bell
             await asyncio.sleep(0.01)
 
-    def _hold(self, exchange: Exchange, row: Row, feed: Feed, coming: list[Row]) -> None:
+    def _hold(self, exchange: Exchange, row: Row, feed: Feed) -> None:
+        coming = self._coming(feed, AHEAD - 1)
         asked = [(exchange.request, exchange.run), *((feed.request(each), run_of(each)) for each in coming)]
-        self._ledger = self._meter.identity  # the file may be another than it was
         try:
-            tickets = self._meter.reserve_several(asked)
+            exchange.ticket, *others = self._held(asked)
         except BudgetRefused:
             if not self._next:
                 raise
             self.give_back()  # what is held for later is room for this one
-            tickets = self._meter.reserve_several(asked[:1])
-        exchange.ticket = tickets[0]
-        self._flying[row.number] = (row, tickets[0])
+            exchange.ticket, *others = self._held(asked[:1])
+        self._flying[row.number] = (row, exchange.ticket)
+        self._keep(coming, others)
+
+    def _ahead(self, feed: Feed) -> None:
+        """Hold those that come next. Where that cannot be, each is asked for when its turn comes, and told then."""
+        self._lull = None
+        coming = self._coming(feed, AHEAD)
+        if coming:
+            with contextlib.suppress(BudgetRefused, LedgerFailed, Busy), uninterrupted(), hurried():
+                self._keep(coming, self._held([(feed.request(each), run_of(each)) for each in coming]))
+
+    def _coming(self, feed: Feed, most: int) -> list[Row]:
+        """The next rows that nothing is held for, so many that ``most`` are held in advance."""
+        return [row for row in feed.coming(most) if row.number not in self._next][: most - len(self._next)]
+
+    def _held(self, asked: list[tuple[CompletionRequest, str]]) -> list[Ticket]:
+        """A hold for the first, and for as many of the others as there is room for; what has ended is written, too."""
+        self._ledger = self._meter.identity  # the file may be another than it was
+        tickets = self._meter.reserve_several(asked)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return tickets
+
+    def _keep(self, coming: list[Row], tickets: list[Ticket]) -> None:
         self._next.update(
-            (each.number, (each, ticket)) for each, ticket in zip(coming, tickets[1:], strict=False)
+            (each.number, (each, ticket)) for each, ticket in zip(coming, tickets, strict=False)
         )
         self._note()
         if self._old is None and self._next:

@@ -186,6 +186,11 @@ class Line:
         """The next bytes of the body, as many as are there; ``None`` after the last."""
         return await self._read(self._patience)
 
+    @property
+    def whole(self) -> bool:
+        """Whether the body's last byte has been read."""
+        return self._body is not None and self._body.whole
+
     async def ended(self) -> bool:
         """Whether the body of an answer that is over ends at once, too; then its line is good for another request."""
         until = time.monotonic() + MOMENT

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from ..exchange import Exchange
 from ..wire import Model
 from .line import LOST, Line, connected
 
+Arrived = Callable[[], Awaitable[None]]
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -68,8 +70,11 @@ class BatchClient(AsyncClient):
             reached = httpx.Response(status, headers=headers, content=b"".join(parts))
         return self._keep_models(reached)
 
-    async def carry(self, exchange: Exchange, sink: Sink) -> None:
-        """:meth:`drive` without its steps: the events from the head of the answer on go to ``sink``."""
+    async def carry(self, exchange: Exchange, sink: Sink, arrived: Arrived | None = None) -> None:
+        """:meth:`drive` without its steps: the events from the head of the answer on go to ``sink``.
+
+        ``arrived`` is called when the last byte of a good answer is here, before that is read, if it is known then.
+        """
         if not self._direct:
             async with contextlib.aclosing(self.drive(exchange, sink)) as batches:
                 async for _ in batches:
@@ -81,7 +86,7 @@ class BatchClient(AsyncClient):
                 await self.reserve_aside(exchange)
             opened = True
             while not exchange.closed:
-                await self._carried(exchange, sink)
+                await self._carried(exchange, sink, arrived)
                 if exchange.delay is not None:
                     await asyncio.sleep(exchange.delay)
         finally:
@@ -91,7 +96,7 @@ class BatchClient(AsyncClient):
             finally:
                 self.settle(exchange)
 
-    async def _carried(self, exchange: Exchange, sink: Sink) -> None:
+    async def _carried(self, exchange: Exchange, sink: Sink, arrived: Arrived | None) -> None:
         """One attempt."""
         try:
             line, answer = await self._asked(
@@ -103,22 +108,28 @@ class BatchClient(AsyncClient):
         if isinstance(answer, Exception):
             sink(exchange.lost(self._reason(OSError(_reason(answer)))))
             return
-        await self._answered(exchange, sink, line, answer)
+        await self._answered(exchange, sink, line, answer, arrived if answer[0] == 200 else None)
 
     async def _answered(
-        self, exchange: Exchange, sink: Sink, line: Line, answer: tuple[int, dict[str, str]]
+        self,
+        exchange: Exchange,
+        sink: Sink,
+        line: Line,
+        answer: tuple[int, dict[str, str]],
+        arrived: Arrived | None,
     ) -> None:
-        whole = False
+        whole, last = False, b""
         try:
             sink(exchange.head(*answer))
             while (data := await line.read()) is not None:
-                if events := exchange.feed(data):
-                    self._watch(exchange)
-                    sink(events)
+                if arrived is not None and line.whole:
+                    whole, last = True, data
+                    break
+                self._fed(exchange, sink, data)
                 if exchange.error is not None or exchange.closed:
                     break  # an error frame or [DONE] ends a stream; nothing behind it counts
-            whole = exchange.error is None and await line.ended() and line.rest()
-            if events := exchange.end():
+            whole = (whole or (exchange.error is None and await line.ended())) and line.rest()
+            if not last and (events := exchange.end()):
                 sink(events)
         except asyncio.CancelledError:
             whole = False
@@ -134,6 +145,22 @@ class BatchClient(AsyncClient):
                 self._idle.append(line)
             else:
                 line.abort()
+        if last and arrived is not None:
+            await self._last(exchange, sink, last, arrived)
+
+    async def _last(self, exchange: Exchange, sink: Sink, data: bytes, arrived: Arrived) -> None:
+        """The last of an answer. It is read whatever happens while its place is given away."""
+        try:
+            await arrived()
+        finally:
+            self._fed(exchange, sink, data)
+            if events := exchange.end():
+                sink(events)
+
+    def _fed(self, exchange: Exchange, sink: Sink, data: bytes) -> None:
+        if events := exchange.feed(data):
+            self._watch(exchange)
+            sink(events)
 
     async def _asked(
         self, exchange: Exchange, request: bytes

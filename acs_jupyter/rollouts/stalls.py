@@ -42,8 +42,10 @@ class Stall:
             self._told = True
             self._tell(f"Waiting: {reason} Nothing is lost; interrupt to stop.")
 
-    def over(self) -> None:
-        """It was used."""
+    def over(self, since: float = math.inf) -> None:
+        """It was used; ``since``: when that began. What began before the last trouble says nothing about it."""
+        if since < self._until - AGAIN:
+            return
         if self._told:
             self._tell("It goes on.")
         self.reason, self._told = "", False
