@@ -5,7 +5,7 @@ Owns what an answer means. It must not know where bytes come from, nor what a se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from .failures import unchanged
@@ -74,7 +74,8 @@ class Reader:
             self._served = True
             self.checkpoint, own = self._redact(answer.model) or None, self._redact(answer.id) or None
             events.append(Served(self.run, self.checkpoint, own))
-        choices, usage = answer.choices or (), answer.usage
+        choices: Sequence[Choice] = answer.choices or ()
+        usage = answer.usage
         single = len(choices) == 1
         for choice in choices:
             self._read_choice(choice, events)

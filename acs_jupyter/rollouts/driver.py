@@ -1,7 +1,8 @@
-"""A rollout under way: sends what may start, writes down how it ends, and starts the next in its place.
+"""A rollout under way: sends what may start, starts the next in its place, and writes down how it ended.
 
-Owns the order of these steps: a request is in the journal as sent before its socket opens, and its end is committed,
-together with the start of the next, before that goes out. It decides nothing about limits (``flow.py``,
+Owns the order of these steps: a request is in the journal as sent before its socket opens. Its place is free when the
+last byte of its answer is here; then the next one is sent, then the answer is read, and its end is committed at most a
+moment later, with the next start if there is one by then. It decides nothing about limits (``flow.py``,
 ``dispatch.py``) and draws nothing. It must not know threads.
 """
 

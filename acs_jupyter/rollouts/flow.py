@@ -161,7 +161,14 @@ class Flow:
             self._begun.remove(started_at)
 
     def ended(
-        self, model: str | None, started_at: float, now: float, end: End, attempt: int = 1, *, arrived: bool = False
+        self,
+        model: str | None,
+        started_at: float,
+        now: float,
+        end: End,
+        attempt: int = 1,
+        *,
+        arrived: bool = False,
     ) -> Verdict:
         """A request has ended; ``attempt`` counts from 1; ``arrived``: that it was here is known already."""
         self.dropped(model, arrived=arrived)

@@ -116,9 +116,15 @@ class Holds:
         """Hold those that come next. Where that cannot be, each is asked for when its turn comes, and told then."""
         self._lull = None
         coming = self._coming(feed, AHEAD)
-        if coming:
-            with contextlib.suppress(BudgetRefused, LedgerFailed, Busy), uninterrupted(), hurried():
-                self._keep(coming, self._held([(feed.request(each), run_of(each)) for each in coming]))
+        if len(coming) < 2:
+            return
+        with contextlib.suppress(BudgetRefused, LedgerFailed, Busy), uninterrupted(), hurried():
+            tickets = self._held([(feed.request(each), run_of(each)) for each in coming])
+            if (
+                len(tickets) == 1
+            ):  # the ledger always holds the first; one that is not small beside what is left waits
+                self._meter.release(tickets.pop())
+            self._keep(coming, tickets)
 
     def _coming(self, feed: Feed, most: int) -> list[Row]:
         """The next rows that nothing is held for, so many that ``most`` are held in advance."""

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from acs_jupyter import Client, rollout
-from acs_jupyter.errors import LedgerFailed
+from acs_jupyter.errors import BudgetRefused, LedgerFailed
 from acs_jupyter.ledger import ledger, report, resolve
 from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.local.ledger import read_log
+from acs_jupyter.machine.patience import Busy
 from acs_jupyter.rollouts import holds
 from acs_jupyter.rollouts.holds import AHEAD
 from acs_jupyter.rollouts.run import prepared
@@ -264,6 +265,41 @@ def test_what_is_held_in_advance_is_given_back_though_nothing_ends(
         assert len(server.requests) == 2
         run.stop(drop=True)
         run.wait(20)
+    assert held_by(ledger()) == {}
+
+
+@pytest.mark.parametrize("problem", [None, BudgetRefused("no room"), LedgerFailed("locked"), Busy()])
+def test_holds_are_made_while_answers_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception | None
+) -> None:
+    """The first request waits for its own, and the last; where nothing can be held then, every fourth one waits."""
+    asked: list[int] = []
+    hold, reserve = holds.Holds._hold, KeyMeter.reserve_several
+    now = False
+
+    def in_front(self: holds.Holds, *args: Any) -> None:
+        nonlocal now
+        asked.append(1)
+        now = True
+        try:
+            hold(self, *args)
+        finally:
+            now = False
+
+    def reserving(self: KeyMeter, requests: Any) -> Any:
+        if problem is not None and not now:
+            raise problem
+        return reserve(self, requests)
+
+    monkeypatch.setattr(holds, "AHEAD", 4)
+    monkeypatch.setattr(holds.Holds, "_hold", in_front)
+    monkeypatch.setattr(KeyMeter, "reserve_several", reserving)
+    answer = stream(0.06, *frames(["a"]), DONE)
+    with Player([answer], NO_LIST) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        options: dict[str, Any] = {"max_tokens": 40, "in_flight": 1, "starts": 0, "progress": False}
+        made = rollout(["Hi"] * 24, client=client, into=tmp_path / "run.db", **options)
+    assert (made.outcome, made.stats.done) == ("done", 24)
+    assert len(asked) <= 3 if problem is None else len(asked) >= 24 // 4
     assert held_by(ledger()) == {}
 
 
