@@ -40,7 +40,7 @@ from .rows import (
     Ticket,
     accounts_of,
     add,
-    add_entry,
+    add_entries,
     end_entries,
     end_entry,
     exhaust_key,
@@ -156,8 +156,8 @@ class Ledger:
                 if told is not None:
                     raise told
                 check(accounts, worst)
-                for each, bound in asked[: 1 + beside(accounts, [bound for _, bound in asked])]:
-                    tickets.append(add_entry(db, each, bound, mine, (now, month, process, place.cell.get())))
+                few = asked[: 1 + beside(accounts, [bound for _, bound in asked])]
+                tickets = add_entries(db, few, mine, (now, month, process, place.cell.get()))
                 add(db, mine, 0, sum(ticket.held for ticket in tickets))
         except BudgetRefused:
             self._late.write()  # what has ended went back with the rest

@@ -5,10 +5,11 @@ Owns these statements, each for the inside of a transaction. It must not know li
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,24 +101,30 @@ def new_id() -> int:
     return int.from_bytes(os.urandom(6)) | 1 << 40
 
 
-def add_entry(
+def add_entries(
     db: sqlite3.Connection,
-    origin: Origin,
-    worst: Worst,
+    asked: Sequence[tuple[Origin, Worst]],
     accounts: tuple[int, ...],
     place: tuple[float, str, int, str],
-) -> Ticket:
-    """A new hold; its accounts are still to be told. ``place``: time, month, process and cell."""
-    guess = guessed_prompt(worst)
+) -> list[Ticket]:
+    """New holds, one for each; their accounts are still to be told. ``place``: time, month, process and cell."""
     at, month, process, cell = place
-    made = db.execute(
+    (last,) = db.execute("SELECT coalesce(max(id), ?) FROM entries", (new_id(),)).fetchone()
+    listed = " ".join(map(str, accounts))
+    tickets, rows = [], []
+    for entry, (origin, worst) in enumerate(asked, last + 1):
+        guess = guessed_prompt(worst)
+        tickets.append(Ticket(entry, worst.total, accounts, guess, worst.completion, at))
+        rows.append((
+            entry, at, month, origin.key, process, cell, listed, origin.kind, origin.run, origin.model,
+            worst.total, guess, worst.prompt,
+        ))  # fmt: skip
+    db.executemany(
         "INSERT INTO entries (id, at, month, key, process, cell, accounts, kind, run, model, state, held,"
-        " prompt_guess, prompt_most) VALUES"
-        " ((SELECT coalesce(max(id), ?) + 1 FROM entries), ?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', ?, ?, ?)",
-        (new_id(), at, month, origin.key, process, cell, " ".join(map(str, accounts)), origin.kind,
-         origin.run, origin.model, worst.total, guess, worst.prompt),
-    )  # fmt: skip
-    return Ticket(int(made.lastrowid or 0), worst.total, accounts, guess, worst.completion, at)
+        " prompt_guess, prompt_most) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'held', ?, ?, ?)",
+        rows,
+    )
+    return tickets
 
 
 def writable(end: End) -> End:
@@ -148,18 +155,31 @@ def end_entry(db: sqlite3.Connection, entry: int, end: End, at: float) -> None:
         add(db, ids_of(accounts), end.prompt + end.completion - counted, -held if was == "held" else 0)
 
 
-def end_entries(db: sqlite3.Connection, ends: Iterable[tuple[Ticket, End, float]]) -> None:
+def end_entries(db: sqlite3.Connection, ends: Sequence[tuple[Ticket, End, float]]) -> None:
     """The same for many requests at once: each account is told once what all of them have changed."""
     sums: dict[tuple[int, ...], list[int]] = {}
+    held = _held(db, [ticket.entry for ticket, _, _ in ends])
+    rows, others = [], []
     for ticket, end, at in ends:
-        if not db.execute(_END_HELD, _ended(ticket.entry, end, at)).rowcount:
-            end_entry(db, ticket.entry, end, at)
+        if ticket.entry not in held:
+            others.append((ticket.entry, end, at))
             continue
+        held.discard(ticket.entry)
+        rows.append(_ended(ticket.entry, end, at))
         total = sums.setdefault(ticket.accounts, [0, 0])
         total[0] += end.prompt + end.completion
         total[1] -= ticket.held
-    for accounts, (used, held) in sums.items():
-        add(db, accounts, used, held)
+    db.executemany(_END, rows)
+    for accounts, (used, freed) in sums.items():
+        add(db, accounts, used, freed)
+    for entry, end, at in others:
+        end_entry(db, entry, end, at)
+
+
+def _held(db: sqlite3.Connection, entries: list[int]) -> set[int]:
+    """Those of some entries that are held."""
+    query = "SELECT id FROM entries WHERE state = 'held' AND id IN (SELECT value FROM json_each(?))"
+    return {entry for (entry,) in db.execute(query, (json.dumps(entries),))}
 
 
 _END = (
@@ -167,7 +187,6 @@ _END = (
     " request_id = coalesce(?, request_id), error = coalesce(?, error), clamp = coalesce(?, clamp),"
     " model = CASE model WHEN '' THEN coalesce(?, '') ELSE model END WHERE id = ?"
 )
-_END_HELD = f"{_END} AND state = 'held'"
 
 
 def _ended(entry: int, end: End, at: float) -> tuple[object, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..wire import MAX_OUTPUT_WORK, CompletionRequest
 
@@ -21,8 +21,7 @@ RUNNING_EVERY = 1.0
 _SHAPE = re.compile(r"(acs-bm-[0-9a-f]{8})-[A-Za-z0-9_-]{16,}")
 
 
-@dataclass(frozen=True)
-class Worst:
+class Worst(NamedTuple):
     """The most a request can cost, in tokens: ``prompt`` and ``completion``. ``exact``: the prompt is counted."""
 
     prompt: int

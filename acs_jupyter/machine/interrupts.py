@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+# Without the enums that the module makes of what it returns: for an event loop's own handler these cost more than the
+# step itself.
+_handler: Callable[..., Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_handle: Callable[..., Any] = getattr(signal.signal, "__wrapped__", signal.signal)
 
 
 @contextmanager
@@ -20,15 +26,15 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = _handler(signal.SIGINT)
     if before is None:  # a handler that is not Python's cannot be put back
         yield
         return
     noted: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    _handle(signal.SIGINT, lambda number, _: noted.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _handle(signal.SIGINT, before)
         if noted:
             signal.raise_signal(signal.SIGINT)

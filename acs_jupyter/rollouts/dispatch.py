@@ -59,12 +59,12 @@ class Dispatch:
 
     def choose(self, now: float) -> tuple[list[Attempt], float]:
         """What starts now, and the seconds until more may: infinity when something must end first."""
-        if len(self._feeds) == 1 and self._flow.key.full:
-            return [], math.inf
         attempts: list[Attempt] = []
         delays = dict.fromkeys(range(len(self._feeds)), 0.0)
         looked_up = 0
-        while open_places := [place for place, delay in delays.items() if delay <= 0]:
+        while not self._flow.key.full and (
+            open_places := [place for place, delay in delays.items() if delay <= 0]
+        ):
             for step in range(len(self._feeds)):
                 place = (self._turn + step) % len(self._feeds)
                 if place in open_places:
@@ -75,7 +75,7 @@ class Dispatch:
             self._turn += 1
             if looked_up > PAGE:
                 return attempts, 0.0  # the rest in portions, when the cache answers everything at once
-        return attempts, min(delays.values())
+        return attempts, math.inf if self._flow.key.full else min(delays.values())
 
     def give_back(self, attempt: Attempt) -> None:
         """An attempt has ended, or was not made: its hold is free."""

@@ -120,6 +120,8 @@ def _lines(source: str | os.PathLike[str], column: str | int) -> Iterator[Item]:
 
 
 def _item(prompt: Any, meta: dict[str, Any], where: str) -> Item:
+    if type(prompt) is str and not meta:
+        return Item(prompt, "{}")
     if hasattr(prompt, "tolist"):
         prompt = prompt.tolist()
     if isinstance(prompt, tuple):
