@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-# Without the enums that the module makes of what it returns: for an event loop's own handler these cost more than the
-# step itself.
-_handler: Callable[..., Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-_handle: Callable[..., Any] = getattr(signal.signal, "__wrapped__", signal.signal)
+try:  # without the enums that the module makes of handlers: an event loop's own makes them dearer than the step itself
+    import _signal as plain  # type: ignore[import-not-found]
+except ImportError:
+    plain = signal
 
 
 @contextmanager
@@ -26,15 +25,15 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = _handler(signal.SIGINT)
+    before = plain.getsignal(signal.SIGINT)
     if before is None:  # a handler that is not Python's cannot be put back
         yield
         return
     noted: list[int] = []
-    _handle(signal.SIGINT, lambda number, _: noted.append(number))
+    plain.signal(signal.SIGINT, lambda number, _: noted.append(number))
     try:
         yield
     finally:
-        _handle(signal.SIGINT, before)
+        plain.signal(signal.SIGINT, before)
         if noted:
             signal.raise_signal(signal.SIGINT)
