@@ -8,23 +8,26 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 try:  # without the enums that the module makes of handlers: an event loop's own makes them dearer than the step itself
     import _signal as plain  # type: ignore[import-not-found]
 except ImportError:
     plain = signal
 
+_NOTHING = nullcontext()
 
-@contextmanager
-def uninterrupted() -> Iterator[None]:
+
+def uninterrupted() -> AbstractContextManager[None]:
     """A SIGINT that comes inside is felt at the end, by whoever feels it otherwise.
 
     Only the main thread is ever interrupted; elsewhere nothing is changed.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    return _held() if threading.current_thread() is threading.main_thread() else _NOTHING
+
+
+@contextmanager
+def _held() -> Iterator[None]:
     before = plain.getsignal(signal.SIGINT)
     if before is None:  # a handler that is not Python's cannot be put back
         yield
