@@ -19,12 +19,14 @@ from .plan import Plan
 
 @dataclass(slots=True)
 class Attempt:
-    """One request: its rows, when it started, the most tokens it can cost, whether all of its answer is here."""
+    """One request: its rows, when it was chosen, the most tokens it can cost, whether its task has begun, and whether
+    all of its answer is here."""
 
     feed: Feed
     rows: list[Row]
     started_at: float
     hold: int
+    begun: bool = False
     arrived: bool = False
 
     @property

@@ -33,7 +33,7 @@ from .packed import to_bytes
 from .plan import Plan
 from .stalls import Stall
 
-_SOON = 0.002
+_SOON = 0.004
 """Seconds that the end of a request waits at most for the start of another, to be written down together."""
 _TURNS = 2
 """Turns of the event loop: in the first it is decided what starts, in the second that is sent."""
@@ -100,6 +100,7 @@ class Driver:
         self._blocked = self._exhausted = False
         self._stalls = self._file, self._ledger = Stall(tell, clock), Stall(tell, clock)
         journal.hurry(_MOMENT)
+        self._soon: asyncio.TimerHandle | None = None
         self._failure: BaseException | None = None
         self._stirred = asyncio.Event()
 
@@ -169,17 +170,11 @@ class Driver:
             attempts, delay = (
                 ([], self._ledger.wait) if self._ledger.wait else self._dispatch.choose(self._clock())
             )
-        if not attempts and self._may_wait:
-            return [], min(delay, _SOON)
-        if (self._ended or attempts) and not self._written(attempts):
+        may_wait = self._soon is not None and bool(self._tasks)
+        if (attempts or (self._ended and not may_wait)) and not self._written(attempts):
             return [], self._file.wait
         self.stats.in_flight = self.flow.key.in_flight
         return attempts, delay
-
-    @property
-    def _may_wait(self) -> bool:
-        """Whether what has ended may be written with the next start: that comes at once, as long as all is well."""
-        return bool(self._tasks and self._ended) and 0 <= time.time() - self._ended[0].at < _SOON
 
     def _written(self, attempts: list[Attempt]) -> bool:
         """Write down what has ended and what starts; when that cannot be now, nothing starts and nothing is lost."""
@@ -198,7 +193,7 @@ class Driver:
     def _spawn(self, attempt: Attempt) -> None:
         task = asyncio.get_running_loop().create_task(self._carry(attempt))
         self._tasks.add(task)
-        task.add_done_callback(self._forget)
+        task.add_done_callback(partial(self._forget, attempt))
 
     async def _arrived(self, attempt: Attempt) -> None:
         """The last byte of an answer is here, and nobody has looked at it: another request takes its place first.
@@ -224,11 +219,22 @@ class Driver:
         if timer is not None:
             timer.cancel()
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._stirred.set()
+        if not attempt.begun:  # dropped in the turn in which it was to begin
+            self._put_off(attempt)
         if not task.cancelled() and task.exception() is not None:
             self._failure = task.exception()
+        if not (self._tasks and self.flow.key.full) or self._failure is not None:
+            self._stirred.set()
+        elif (
+            self._soon is None
+        ):  # nothing can start: what has ended is written down with the next start, or soon
+            self._soon = asyncio.get_running_loop().call_later(_SOON, self._due)
+
+    def _due(self) -> None:
+        self._soon = None
+        self._stirred.set()
 
     def _cancel(self) -> None:
         self._dropping = True
@@ -237,6 +243,8 @@ class Driver:
 
     async def _drop(self) -> None:
         self._cancel()
+        if self._soon is not None:
+            self._soon.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._ended:
@@ -259,6 +267,7 @@ class Driver:
     # -- one attempt ------------------------------------------------------------------------------
 
     async def _carry(self, attempt: Attempt) -> None:
+        attempt.begun = True
         rows, model = attempt.rows, attempt.feed.model
         exchange = self._exchange(attempt.feed, rows)
         try:

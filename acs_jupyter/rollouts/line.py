@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
 import ssl
 import time
@@ -254,10 +255,19 @@ class Line:
         return data
 
 
+def _is_address(host: str) -> bool:
+    """Whether there is one way only to reach a host. (A race of several that is given up may leave a socket open.)"""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 async def connected(host: str, port: int, tls: ssl.SSLContext | None, patience: float) -> Line:
     """A new connection. Raises ``OSError`` or ``TimeoutError``."""
     async with asyncio.timeout(CONNECT_SECONDS):
         _, wire = await asyncio.get_running_loop().create_connection(
-            _Wire, host, port, ssl=tls, happy_eyeballs_delay=0.25
+            _Wire, host, port, ssl=tls, happy_eyeballs_delay=None if _is_address(host) else 0.25
         )
     return Line(wire, patience)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from acs_jupyter import Client, rollout
 from acs_jupyter.exchange import Exchange
+from acs_jupyter.rollouts.dispatch import Attempt
+from acs_jupyter.rollouts.driver import Driver
 from acs_jupyter.rollouts.line import Line
 from acs_jupyter.rollouts.lines import Arrived, BatchClient
 from tests.support.desks import until
@@ -127,3 +130,26 @@ def test_the_budget_of_a_run_counts_what_is_here_and_not_read() -> None:
         assert made.outcome == "budget"
         assert made.stats.done == 2
         assert made.stats.tokens == 2 * 5
+
+
+def test_what_is_dropped_in_the_turn_in_which_it_was_to_begin_was_never_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spawn = Driver._spawn
+
+    def spawning(driver: Driver, attempt: Attempt) -> None:
+        spawn(driver, attempt)
+        if attempt.rows[0].number == 2:
+            asyncio.get_running_loop().call_soon(partial(driver.stop, drop=True))
+            for task in driver._tasks:  # as a stop from another thread does in that moment
+                task.cancel()
+
+    monkeypatch.setattr(Driver, "_spawn", spawning)
+    with Player([GOOD], NO_LIST) as server:
+        made = run(server, in_flight=1)
+        assert (made.outcome, made.stats.done) == ("stopped", 2)
+        assert len(server.requests) == 2
+        assert made.frame(pending=True)["attempts"].tolist() == [1, 1, 0, 0, 0, 0]
+        monkeypatch.setattr(Driver, "_spawn", spawn)
+        assert run(server, in_flight=1).stats.tokens == 6 * 5
+    assert len(server.requests) == 6
