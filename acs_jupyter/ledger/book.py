@@ -121,20 +121,27 @@ class Ledger:
         return self._hold([(origin, worst)], scopes)[0]
 
     def hold_several(
-        self, asked: Sequence[tuple[Origin, Worst]], scopes: tuple[int, ...] = ()
+        self,
+        asked: Sequence[tuple[Origin, Worst]],
+        scopes: tuple[int, ...] = (),
+        *,
+        all_ahead: bool = False,
     ) -> list[Ticket]:
         """Hold the first of some requests, as :meth:`hold` does, and in advance those behind it that are small beside
-        what is left: at most a ``refusal.SHARE`` of it, so that nobody else is refused for their sake.
+        what is left: at most a ``refusal.SHARE`` of it, so that nobody else is refused for their sake. ``all_ahead``:
+        the first is held in advance too, and may be none.
 
         For a caller that has written down elsewhere, durably, which entry stands for which request and how it ends:
         ends that the server has counted are written with the next hold, or by :meth:`write`.
         """
-        tickets = self._hold(asked, scopes)
+        tickets = self._hold(asked, scopes, all_ahead=all_ahead)
         for ticket in tickets:
             ticket.patient = True
         return tickets
 
-    def _hold(self, asked: Sequence[tuple[Origin, Worst]], scopes: tuple[int, ...]) -> list[Ticket]:
+    def _hold(
+        self, asked: Sequence[tuple[Origin, Worst]], scopes: tuple[int, ...], *, all_ahead: bool = False
+    ) -> list[Ticket]:
         process, session = self._process()
         now = self.clock()
         month = month_of(now)
@@ -156,7 +163,8 @@ class Ledger:
                 if told is not None:
                     raise told
                 check(accounts, worst)
-                few = asked[: 1 + beside(accounts, [bound for _, bound in asked])]
+                now_due = 0 if all_ahead else 1
+                few = asked[: now_due + beside(accounts, [bound for _, bound in asked], now_due)]
                 tickets = add_entries(db, few, mine, (now, month, process, place.cell.get()))
                 add(db, mine, 0, sum(ticket.held for ticket in tickets))
         except BudgetRefused:

@@ -75,12 +75,14 @@ class KeyMeter:
         """Hold the worst case; raises :class:`BudgetRefused` or :class:`LedgerFailed`."""
         return self.book.hold(self._origin(request, run), worst_case(request), self._scopes)
 
-    def reserve_several(self, asked: Sequence[tuple[CompletionRequest, str]]) -> list[Ticket]:
+    def reserve_several(
+        self, asked: Sequence[tuple[CompletionRequest, str]], *, all_ahead: bool = False
+    ) -> list[Ticket]:
         """Hold the first of some requests and run ids, and in advance as many of the others as the ledger allows; see
         :meth:`Ledger.hold_several` for what is asked of the caller."""
         key = self.key
         held = [(self._origin(request, run, key=key), worst_case(request)) for request, run in asked]
-        return self.book.hold_several(held, self._scopes)
+        return self.book.hold_several(held, self._scopes, all_ahead=all_ahead)
 
     def settle(self, ticket: Ticket, prompt_tokens: int, completion_tokens: int, source: str) -> None:
         """Replace the hold by what was used."""

@@ -75,13 +75,13 @@ def check(accounts: list[Account], worst: Worst, already: int = 0) -> None:
     raise refused
 
 
-def beside(accounts: list[Account], asked: list[Worst]) -> int:
-    """How many requests behind the first may be held in advance."""
+def beside(accounts: list[Account], asked: list[Worst], due: int = 1) -> int:
+    """How many requests may be held in advance, behind so many that are ``due`` now."""
     lefts = [account.left for account in accounts if account.left is not None]
     if not lefts:
-        return len(asked) - 1
-    room, count = (min(lefts) - asked[0].total) * SHARE, 0
-    for bound in asked[1:]:
+        return len(asked) - due
+    room, count = (min(lefts) - sum(bound.total for bound in asked[:due])) * SHARE, 0
+    for bound in asked[due:]:
         room -= bound.total
         if room < 0:
             break

@@ -273,6 +273,7 @@ class Driver:
         try:
             if self._holds is not None:
                 await self._holds.take(exchange, rows[0], attempt.feed)
+                self._ledger.over(attempt.started_at)  # the answer may take longer than any trouble
             answer = Gathered(exchange)
             try:
                 await self.client.carry(exchange, answer.apply, partial(self._arrived, attempt))

@@ -119,21 +119,21 @@ class Holds:
         if len(coming) < 2:
             return
         with contextlib.suppress(BudgetRefused, LedgerFailed, Busy), uninterrupted(), hurried():
-            tickets = self._held([(feed.request(each), run_of(each)) for each in coming])
-            if (
-                len(tickets) == 1
-            ):  # the ledger always holds the first; one that is not small beside what is left waits
-                self._meter.release(tickets.pop())
-            self._keep(coming, tickets)
+            asked = [(feed.request(each), run_of(each)) for each in coming]
+            self._keep(coming, self._held(asked, all_ahead=True))
 
     def _coming(self, feed: Feed, most: int) -> list[Row]:
         """The next rows that nothing is held for, so many that ``most`` are held in advance."""
-        return [row for row in feed.coming(most) if row.number not in self._next][: most - len(self._next)]
+        room = max(0, most - len(self._next))  # another model's may be held already
+        return [row for row in feed.coming(most) if row.number not in self._next][:room]
 
-    def _held(self, asked: list[tuple[CompletionRequest, str]]) -> list[Ticket]:
-        """A hold for the first, and for as many of the others as there is room for; what has ended is written, too."""
+    def _held(self, asked: list[tuple[CompletionRequest, str]], *, all_ahead: bool = False) -> list[Ticket]:
+        """A hold for the first, and for as many of the others as there is room for; what has ended is written, too.
+
+        ``all_ahead``: the first is one of the others.
+        """
         self._ledger = self._meter.identity  # the file may be another than it was
-        tickets = self._meter.reserve_several(asked)
+        tickets = self._meter.reserve_several(asked, all_ahead=all_ahead)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

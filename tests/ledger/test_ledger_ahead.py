@@ -134,3 +134,16 @@ def test_what_a_running_process_holds_is_its_own(book: Ledger) -> None:
 
 def held(book: Ledger) -> list[int]:
     return [entry for (entry,) in book.store.rows("SELECT id FROM entries WHERE state = 'held'")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "held"), [(None, 5), (50, 0), (100, 0), (1599, 0), (1600, 1), (4799, 2), (8000, 5)]
+)
+def test_all_in_advance_are_no_more_than_a_share(book: Ledger, limit: int | None, held: int) -> None:
+    book.set_month_limit(1, limit)
+    if limit == 50:
+        with pytest.raises(errors.BudgetRefused):
+            book.hold_several(asked(5), all_ahead=True)
+    else:
+        assert len(book.hold_several(asked(5), all_ahead=True)) == held
+    assert book.month(1).held == held * 100

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 KEY = "acs-bm-testtest-key-of-held-rollouts"
 WIDE = 4
+UNENDING = 300.0
 CHILD = """
 import sys
 from acs_jupyter import Client, rollout
@@ -286,10 +287,10 @@ def test_holds_are_made_while_answers_are_waited_for(
         finally:
             now = False
 
-    def reserving(self: KeyMeter, requests: Any) -> Any:
+    def reserving(self: KeyMeter, requests: Any, **options: Any) -> Any:
         if problem is not None and not now:
             raise problem
-        return reserve(self, requests)
+        return reserve(self, requests, **options)
 
     monkeypatch.setattr(holds, "AHEAD", 4)
     monkeypatch.setattr(holds.Holds, "_hold", in_front)
@@ -326,3 +327,54 @@ def test_what_is_settled_by_hand_during_a_run_is_counted_once(
     assert len(log) == 150
     assert sum(e["prompt_tokens"] + e["completion_tokens"] for e in report.entries(ledger())) == paid
     assert held_by(ledger()) == {}
+
+
+@pytest.mark.parametrize("width", [2, 280])
+def test_nothing_large_beside_what_is_left_is_held_in_a_lull(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """One request takes long, and others may have all the rest meanwhile."""
+    monkeypatch.setattr(holds, "LONGEST", UNENDING)
+    lulls: list[int] = []
+    ahead = holds.Holds._ahead
+
+    def held_ahead(self: holds.Holds, feed: Any) -> None:
+        ahead(self, feed)
+        lulls.append(len(self._next))
+
+    monkeypatch.setattr(holds.Holds, "_ahead", held_ahead)
+    prompts = ["Hi", "Hi", "x" * width, *["Hi"] * 20]
+    bound = len("Hi") + 1 + 40
+    quick, slow = stream(*frames(["a"]), DONE), stream(*frames(["a"], None), HANG)
+    with Player([quick, slow], NO_LIST) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        month = KeyMeter(Secret(KEY), server.base).key
+        ledger().set_month_limit(month, 17 * bound)  # room for one in advance, when nothing was used
+        options: dict[str, Any] = {"max_tokens": 40, "in_flight": 1, "starts": 0, "progress": False}
+        run = rollout(prompts, client=client, into=tmp_path / "run.db", bg=True, **options)
+        until(lambda: len(server.requests) == 2 and bool(lulls))
+        assert (lulls, ledger().month(month).held) == ([0], bound)
+        run.stop(drop=True)
+        run.wait(20)
+    assert held_by(ledger()) == {}
+
+
+def test_several_models_hold_no_more_in_advance_than_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 0
+    note = holds.Holds._note
+
+    def noting(self: holds.Holds) -> None:
+        nonlocal most
+        most = max(most, len(self._next))
+        note(self)
+
+    monkeypatch.setattr(holds.Holds, "_note", noting)
+    answer = stream(0.06, *frames(["a"]), DONE)
+    with Player([answer], NO_LIST) as server, Client(server.base, KEY, model="m", retries=0) as client:
+        options: dict[str, Any] = {"max_tokens": 4, "in_flight": 3, "per_model": 1, "starts": 0}
+        made = rollout(
+            ["Hi"] * 40, models=["a", "b", "c"], client=client, into=tmp_path / "run.db", progress=False, **options
+        )  # fmt: skip
+    assert (made.outcome, made.stats.done) == ("done", 120)
+    assert 1 < most <= AHEAD

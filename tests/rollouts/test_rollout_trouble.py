@@ -19,12 +19,14 @@ from typing import Any
 import pytest
 
 from acs_jupyter import Client, Rollout, rollout
+from acs_jupyter.errors import LedgerFailed
 from acs_jupyter.ledger import ledger
+from acs_jupyter.ledger.meter import KeyMeter
 from acs_jupyter.rollouts import holds, stalls
 from acs_jupyter.rollouts.answer import Head
 from acs_jupyter.rollouts.flow import End, Flow, Limits
 from tests.support.desks import until
-from tests.support.player import DONE, Player, frames, stream, whole
+from tests.support.player import DONE, HANG, Player, frames, stream, whole
 from tests.support.servers import environment
 from tests.support.sockets import take
 
@@ -109,6 +111,28 @@ def test_one_that_stays_locked_stops_it_and_the_next_call_goes_on(
         assert (again.outcome, again.stats.done) == ("done", 12)
         assert len(server.requests) == asked + 12 - kept
     until(lambda: held() == 0)
+
+
+def test_a_ledger_that_was_used_meanwhile_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails twice, longer apart than one trouble may last, while an answer takes forever that was held between."""
+    monkeypatch.setattr(stalls, "PATIENCE", 1.0)
+    monkeypatch.setattr(holds, "AHEAD", 1)
+    reserve, calls = KeyMeter.reserve_several, list[int]()
+
+    def reserving(self: KeyMeter, *args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) in (2, 4):
+            raise LedgerFailed("The budget ledger cannot be used: database is locked.")
+        return reserve(self, *args, **options)
+
+    monkeypatch.setattr(KeyMeter, "reserve_several", reserving)
+    answers: list[list[Any]] = [stream(2.0, *frames(["a"]), DONE), stream(*frames(["a"], None), HANG), OK]
+    with Player(answers, LIST) as server:
+        made = run(server.base, bg=True, in_flight=2)
+        until(lambda: made.done or made.stats.done == len(WORDS) - 1, 20)
+        assert (made.outcome, len(calls)) == ("open", len(WORDS) + 2)
+        made.stop(drop=True)
+        made.wait(20)
 
 
 def test_an_interrupt_stops_one_that_waits(monkeypatch: pytest.MonkeyPatch, own_ledger: Path) -> None:
