@@ -42,6 +42,8 @@ class Secret:
 
     def censor(self, text: str) -> str:
         """The text without the characters, nor any :data:`FRAGMENT` of them in a row: somebody may have cut them."""
+        if len(text) < FRAGMENT and self._runs is not None:
+            return text
         text = self.redact(text)
         return text if self._runs is None else self._runs.sub(self._without_fragments, text)
 
