@@ -234,7 +234,8 @@ class Driver:
 
     def _due(self) -> None:
         self._soon = None
-        self._stirred.set()
+        if self._ended and (self._file.wait or not self._written([])):
+            self._stirred.set()
 
     def _cancel(self) -> None:
         self._dropping = True

@@ -3,7 +3,7 @@
 Owns how many are held at once, when what has ended is written at last, and the note in the journal of which entry
 stands for which request. It must not know sockets, nor what a limit is.
 
-A hold is a transaction, and costs more than the rest of a small request. So one transaction holds the next sixteen
+A hold is a transaction, and costs more than the rest of a small request. So one transaction holds the next thirty-two
 and writes the ends of those before, in a moment when nobody waits for it if there is one. Two promises rest on the
 note: an end that the ledger has not got when its process is killed is told by the journal when the rollout goes on,
 and a hold whose request was never sent is given back then.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..ledger.rows import Ticket
     from ..wire import CompletionRequest
 
-AHEAD = 16
+AHEAD = 32
 """Requests held in one transaction, the one to be sent included."""
 LULL = 0.02
 """Seconds after which the next are held in advance: answers that come together have been followed by then."""

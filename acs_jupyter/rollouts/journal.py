@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,13 @@ CREATE TABLE requests (
   completion_tokens INTEGER DEFAULT 0, code TEXT, cached INTEGER DEFAULT 0);
 CREATE TABLE results (number INTEGER PRIMARY KEY, data BLOB);
 """
+
+
+_ENDED = (
+    "UPDATE requests SET state=?, ended_at=?, prompt_tokens=prompt_tokens+?, completion_tokens=completion_tokens+?,"
+    " code=?, cached=?, attempts=attempts-?, hold=0 WHERE number=?"
+)
+_SENT = "UPDATE requests SET state=1, attempts=attempts+1, sent_at=?, hold=? WHERE number=?"
 
 
 class Unwritable(Exception):  # a reason to wait, not an error of anybody's
@@ -155,38 +162,22 @@ class Journal:
         self._lock.release()
 
     def record(
-        self, ended: Iterable[Ended] = (), sent: Iterable[tuple[int, int]] = (), at: float = 0.0
+        self, ended: Sequence[Ended] = (), sent: Sequence[tuple[int, int]] = (), at: float = 0.0
     ) -> None:
         """Write down, in one transaction, what has ended and what is about to be sent (number, tokens held).
 
         Raises :class:`Unwritable`; then nothing of it is written.
         """
+        rows = [
+            (e.state, e.at, e.prompt_tokens, e.completion_tokens, e.code, e.cached, e.unsent, e.number)
+            for e in ended
+        ]
+        results = [(e.number, e.data) for e in ended if e.data is not None]
         with self._writing() as db:
-            db.executemany(
-                "UPDATE requests SET state=?, ended_at=?, prompt_tokens=prompt_tokens+?,"
-                " completion_tokens=completion_tokens+?, code=?, cached=?, attempts=attempts-?, hold=0 WHERE number=?",
-                [
-                    (
-                        e.state,
-                        e.at,
-                        e.prompt_tokens,
-                        e.completion_tokens,
-                        e.code,
-                        e.cached,
-                        e.unsent,
-                        e.number,
-                    )
-                    for e in ended
-                ],
-            )
-            db.executemany(
-                "INSERT OR REPLACE INTO results VALUES (?, ?)",
-                [(e.number, e.data) for e in ended if e.data is not None],
-            )
-            db.executemany(
-                "UPDATE requests SET state=1, attempts=attempts+1, sent_at=?, hold=? WHERE number=?",
-                [(at, hold, number) for number, hold in sent],
-            )
+            if rows:
+                db.executemany(_ENDED, rows)
+                db.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", results)
+            db.executemany(_SENT, [(at, hold, number) for number, hold in sent])
 
     def recover(self, *, retry_failed: bool = False) -> None:
         """Make requests that were in flight when their process died pending again; failed ones too, when asked.

@@ -235,7 +235,7 @@ def test_ends_wait_for_the_ledger_they_belong_to(
 
 
 def test_many_variants_hold_no_more_in_advance_than_one(served: Running) -> None:
-    """Thirty-two seeds are thirty-two variants; sixteen requests are held at once all the same."""
+    """Thirty-two seeds are thirty-two variants; as many requests are held at once all the same."""
     most = 0
     with Client(served.base, KEY, model="scripted") as client:
         prompts = [f"#scripted ttft=0.02 tokens=2\nmany {number}" for number in range(4)]
@@ -254,12 +254,12 @@ def test_many_variants_hold_no_more_in_advance_than_one(served: Running) -> None
 def test_what_is_held_in_advance_is_given_back_though_nothing_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One request takes long; others may have what the next fifteen would take."""
+    """One request takes long; others may have what those behind it would take."""
     monkeypatch.setattr(holds, "LONGEST", 2.0)
     quick, slow = stream(*frames(["a"]), DONE), stream(*frames(["a"], None), HANG)
     with Player([quick, slow], NO_LIST) as server, Client(server.base, KEY, model="m", retries=0) as client:
         options: dict[str, Any] = {"max_tokens": 40, "in_flight": 1, "starts": 0, "progress": False}
-        run = rollout(["Hi"] * 30, client=client, into=tmp_path / "run.db", bg=True, **options)
+        run = rollout(["Hi"] * 60, client=client, into=tmp_path / "run.db", bg=True, **options)
         until(lambda: len(held_by(ledger())) == AHEAD)
         until(lambda: len(held_by(ledger())) == 1)
         assert not run.done
