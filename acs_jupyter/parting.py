@@ -44,9 +44,9 @@ def part(response: httpx.Response, rest: Iterator[bytes]) -> None:
     """Read what is left of a body, for a moment at most; nothing while the process ends, when no clock can run."""
     if sys.is_finalizing():
         return
-    with _clock(response, MOMENT) as clock, contextlib.suppress(*_ENDED):
+    with _clock(response, MOMENT) as up, contextlib.suppress(*_ENDED):
         for _ in rest:
-            if not clock.is_alive():
+            if up.is_set():
                 return
 
 
@@ -69,10 +69,10 @@ def leave(
         return
     answered = late = False
     half_close(_socket(response))
-    with _clock(response, patience(origin, promised=promised)) as clock:
+    with _clock(response, patience(origin, promised=promised)) as up:
         with contextlib.suppress(*_ENDED):
             answered = any(map(hear, rest))
-        late = not clock.is_alive()
+        late = up.is_set()
     note(origin, answered=answered, late=late)
 
 
@@ -152,13 +152,19 @@ class Pieces:
 
 
 @contextlib.contextmanager
-def _clock(response: httpx.Response, seconds: float) -> Iterator[threading.Timer]:
-    """A clock that shuts the connection when the time is up, and is alive until then."""
-    clock = threading.Timer(seconds, _shut, [_socket(response)])
+def _clock(response: httpx.Response, seconds: float) -> Iterator[threading.Event]:
+    """A sign that the time is up; with it the connection is shut."""
+    up, raw = threading.Event(), _socket(response)
+
+    def ring() -> None:
+        up.set()
+        _shut(raw)
+
+    clock = threading.Timer(seconds, ring)
     clock.daemon = True
     clock.start()
     try:
-        yield clock
+        yield up
     finally:
         clock.cancel()
 

@@ -298,6 +298,26 @@ def test_a_deaf_proxy_is_waited_for_once(
         assert 20 < completion < 700  # what a second or so can hold, and never all that was asked for
 
 
+def test_who_is_late_is_known_in_the_moment_in_which_the_connection_is_shut(
+    scripted_server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the clock's own thread takes to end."""
+    shut, done = parting._shut, threading.Event()
+
+    def lingering(raw: Any) -> None:
+        shut(raw)
+        done.wait(20)
+
+    monkeypatch.setattr(parting, "_shut", lingering)
+    monkeypatch.setattr(parting, "PROMISED", 0.2)
+    with Deaf(scripted_server.base) as between, Client(between.base, scripted_server.key) as client:
+        tokens = client.stream(SLOW, model="scripted", max_tokens=900)
+        next(iter(tokens))
+        tokens.close()
+        assert parting.patience(client.origin, promised=True) == parting.GLANCE
+    done.set()
+
+
 def test_a_server_that_has_answered_is_only_slow() -> None:
     parting.note("a", answered=True, late=False)
     parting.note("a", answered=False, late=True)

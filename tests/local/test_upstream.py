@@ -378,7 +378,7 @@ def test_late_failure_stands_in_the_body() -> None:
 
 def test_cold_boot_and_silence_of_a_stream() -> None:
     parts = list(frames([" a", " b"]))
-    steps: list[Step] = [0.5, *stream(parts[0], parts[1][:30], 0.5, parts[1][30:], DONE)]
+    steps: list[Step] = [0.7, *stream(parts[0], parts[1][:30], 0.7, parts[1][30:], DONE)]
     with (
         playing(steps) as upstream,
         fronting(upstream.base, patience=COLD) as front,
@@ -386,8 +386,10 @@ def test_cold_boot_and_silence_of_a_stream() -> None:
     ):
         got = client.post("completions", json=STREAM)
     assert got.content.replace(b": keepalive\n\n", b"") == b"".join([*parts, DONE])
-    assert got.content.count(b": keepalive\n\n") >= 4
-    assert got.content.startswith(b": keepalive\n\n" * 2 + parts[0] + b": keepalive\n\n")
+    before, found, behind = got.content.partition(parts[0])
+    assert found
+    assert before.count(b": keepalive\n\n") >= 2  # each 0.2 s, on a machine that has time
+    assert behind.startswith(b": keepalive\n\n")
 
 
 def test_cold_upstreams_are_waited_for_less() -> None:
