@@ -1,7 +1,8 @@
 """How the live cell draws: ``python -m tests.benchmarks.bench_render [page] [lab]``, both without arguments.
 
 page: 32,000 tokens with five alternatives in one window, in Chromium alone with a model that is only a table:
-first paint, the longest task while scrolling and while recolouring, memory.
+first paint, beside the floor (the same tokens as bare coloured elements, one paragraph a line, no tables read), the
+longest task while scrolling and while recolouring, memory.
 lab: 20,000 tokens with five alternatives in JupyterLab with its default limits, at 1,000 a second, 5,000 a
 second and as fast as the kernel can: how far the screen is behind the kernel, how busy the main thread is,
 whether any token is lost. Everything shares this machine's cores; a row is one run. On a machine that is busy with
@@ -28,6 +29,8 @@ from tests.browser.cells import SETUP
 from tests.browser.labkit import FINISHED, Notebook, chromium, lab, write_notebook
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from playwright.sync_api import Browser, CDPSession, Page
 
 TOKENS = 32_000
@@ -47,6 +50,27 @@ OPEN = """async ({ source, style, snapshot, boxed }) => {
   if (!boxed) document.querySelector(".acs-text").style.maxHeight = "none";
   await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
   return [drawn - began, performance.now() - began];
+}"""
+BARE = """async ({ texts, boxed }) => {
+  const began = performance.now();
+  const box = document.createElement("div");
+  if (boxed) box.style.cssText = "max-height: 420px; overflow-y: auto";
+  const line = () => {
+    const paragraph = document.createElement("p");
+    paragraph.style.cssText = "white-space: pre-wrap; content-visibility: auto; contain-intrinsic-size: auto 60px";
+    return box.appendChild(paragraph);
+  };
+  let paragraph = line();
+  texts.forEach((text, place) => {
+    const token = document.createElement("span");
+    token.className = "acs-t acs-p" + (place % 7);
+    token.textContent = text;
+    paragraph.append(token);
+    if (text === "\\n") paragraph = line();
+  });
+  document.body.append(box);
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - began;
 }"""
 WATCH = """() => {
   window.tasks = [];
@@ -96,8 +120,8 @@ NUMBERS = """async () => {
 }"""
 
 
-def packed(count: int, paragraphs: bool) -> str:
-    """The snapshot of one completion of ``count`` tokens; with ``paragraphs``, a line ends every 60 or so."""
+def session_of(count: int, paragraphs: bool) -> Session:
+    """One completion of ``count`` tokens; with ``paragraphs``, a line ends every 60 or so."""
     session, rng = Session(), random.Random(3)
     request = CompletionRequest(prompt="Once", model="m", max_tokens=count, logprobs=5, stream=True)
     session.apply(ev.opening("r", request))
@@ -105,7 +129,17 @@ def packed(count: int, paragraphs: bool) -> str:
         text = "\n" if paragraphs and rng.random() < 1 / 60 else token
         session.apply([ev.TokensArrived("r.0", text, (text,), (logprob,), ({**top, text: logprob},))])
     session.apply([ev.Finished("r.0", "length"), ev.Spent("r", 1, count), ev.RunClosed("r", "done")])
-    return Feed(session, ["r"], lambda message: None).packed()
+    return session
+
+
+def floor(browser: Browser, texts: Sequence[str], boxed: bool) -> float:
+    """Milliseconds until the texts, an element each, are painted by a page that does nothing else."""
+    page = browser.new_page(viewport=VIEW)  # type: ignore[arg-type]
+    page.set_content("<!doctype html>")
+    page.add_style_tag(content=(STATIC / "live.css").read_text())
+    took: float = page.evaluate(BARE, {"texts": list(texts), "boxed": boxed})
+    page.close()
+    return took
 
 
 def page_rows(browser: Browser) -> None:
@@ -115,6 +149,8 @@ def page_rows(browser: Browser) -> None:
         ("lines of 60, full length", True, False),
         ("one line", False, True),
     ):
+        session = session_of(TOKENS, paragraphs)
+        bare = statistics.median(floor(browser, session.nodes["r.0"].tokens, boxed) for _ in range(3))
         page = browser.new_page(viewport=VIEW)  # type: ignore[arg-type]
         page.set_content("<!doctype html><div id=here></div>")
         page.evaluate(WATCH)
@@ -123,11 +159,14 @@ def page_rows(browser: Browser) -> None:
             {
                 "source": (STATIC / "live.js").read_text(),
                 "style": (STATIC / "live.css").read_text(),
-                "snapshot": packed(TOKENS, paragraphs),
+                "snapshot": Feed(session, ["r"], lambda message: None).packed(),
                 "boxed": boxed,
             },
         )
-        print(f"page, {TOKENS:,} tokens, {name}: script {drawn:.0f} ms, first paint {painted:.0f} ms")
+        print(
+            f"page, {TOKENS:,} tokens, {name}: script {drawn:.0f} ms, first paint {painted:.0f} ms, "
+            f"{painted / bare:.2f} of the floor's {bare:.0f} ms"
+        )
         _tasks(page)
         frame = page.evaluate(SCROLL, boxed)
         print(f"  scrolling: frame p95 {frame:.0f} ms, longest task {_tasks(page):.0f} ms")

@@ -91,8 +91,7 @@ export class ChildrenView {
 
   look(element: HTMLElement): Looked | undefined {
     for (const { id, text } of this.#cards.values()) {
-      const place = text.placeOf(element);
-      const piece = place === undefined ? undefined : text.pieceAt(place);
+      const piece = text.pieceAt(text.placeOf(element));
       const node = this.#state?.nodes[id];
       if (piece !== undefined && node !== undefined) return { node, piece, parts: false, tokens: text.tokens };
     }

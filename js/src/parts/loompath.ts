@@ -106,11 +106,9 @@ export class PathView {
 
   look(element: HTMLElement): Looked | undefined {
     for (const { id, text } of this.#segments) {
-      const place = text?.placeOf(element);
-      const piece = place === undefined ? undefined : text?.pieceAt(place);
+      const piece = text?.pieceAt(text.placeOf(element));
       const node = this.#state?.nodes[id];
-      if (text == null || place === undefined || piece === undefined || node === undefined) continue;
-      return { node, piece, parts: false, tokens: this.tokens };
+      if (piece !== undefined && node !== undefined) return { node, piece, parts: false, tokens: this.tokens };
     }
     return undefined;
   }

@@ -166,10 +166,9 @@ export class RunView {
   look(element: HTMLElement): Looked | undefined {
     for (const { id, text } of this.#columns.all) {
       const place = text.placeOf(element);
-      const piece = place === undefined ? undefined : text.pieceAt(place);
+      const piece = text.pieceAt(place);
       const node = this.#state?.nodes[id];
-      if (place === undefined || piece === undefined || node === undefined) continue;
-      return { node, piece, parts: text.partsAt(place), tokens: text.tokens };
+      if (piece !== undefined && node !== undefined) return { node, piece, parts: text.partsAt(place), tokens: text.tokens };
     }
     return undefined;
   }

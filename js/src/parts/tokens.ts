@@ -38,6 +38,8 @@ interface Entry extends Tally {
   base: string;
   /** UTF-16 units of the text before it. */
   place: number;
+  /** Under the view in which it was painted last. */
+  value: number | null;
 }
 
 /** Paragraphs that the browser passes over as one while they are out of view, and their first token. */
@@ -58,7 +60,10 @@ const LINE_EM = 1.7;
 
 /** Most tokens: nothing in them is invisible or steers, and they are copies of one element. */
 const PLAIN = /^[ -~]*[!-~][ -~]*$/;
-let blank: HTMLElement | undefined;
+/** One element for each way a token can look: a copy needs no name written and none read. */
+const blanks: Record<string, HTMLElement> = {};
+const blank = (name: string) =>
+  (blanks[name] ??= Object.assign(make("span", name, " "), { tabIndex: -1 })).cloneNode(true) as HTMLElement;
 
 export class TokenText {
   readonly element = make("div", "acs-text");
@@ -66,7 +71,6 @@ export class TokenText {
   readonly blocks: Block[] = [];
   readonly #spans: HTMLElement[] = [];
   readonly #entries: Entry[] = [];
-  readonly #places = new Map<Element, number>();
   readonly #aligner = new Aligner();
   #paragraph: HTMLElement | null = null;
   #plain: Text | null = null;
@@ -93,7 +97,7 @@ export class TokenText {
       this.#bytes = null;
       const echo = this.#place < echoed;
       if (piece.first < 0) this.#appendPlain(piece.text, echo);
-      else this.#appendToken(piece, node, this.#place, echo, brush);
+      else this.#appendToken(piece, node, echo, brush);
       this.#place += piece.text.length;
     }
     this.#showBytes(this.#aligner.waiting, complete);
@@ -105,9 +109,9 @@ export class TokenText {
     return this.#spans;
   }
 
-  /** The place of an element among the tokens. */
-  placeOf(element: Element): number | undefined {
-    return this.#places.get(element);
+  /** The place of an element among the tokens, -1 for another's: asked by a hand, looked for among all. */
+  placeOf(element: HTMLElement): number {
+    return this.#spans.indexOf(element);
   }
 
   /** The piece at a place. */
@@ -119,7 +123,7 @@ export class TokenText {
   markSeam(node: NodeState, brush: Brush): void {
     const seam = node.origin?.seam ?? null;
     if (seam === null || this.#seam) return;
-    const place = this.#entries.findIndex(({ piece }) => piece.first <= seam && seam <= piece.last);
+    const place = this.#pieceOf(seam);
     const entry = this.#entries[place];
     if (entry === undefined) return;
     this.#seam = true;
@@ -129,7 +133,11 @@ export class TokenText {
 
   /** The element of a node's token. */
   elementOf(token: number): HTMLElement | undefined {
-    return this.#entries.find(({ piece }) => piece.first <= token && token <= piece.last)?.span;
+    return this.#spans[this.#pieceOf(token)];
+  }
+
+  #pieceOf(token: number): number {
+    return this.#entries.findIndex(({ piece }) => piece.first <= token && token <= piece.last);
   }
 
   /** Whether the continuations part at this token. */
@@ -141,16 +149,21 @@ export class TokenText {
   paint(place: number, node: NodeState, brush: Brush): void {
     const entry = this.#entries[place];
     if (entry === undefined) return;
-    const value = measurePiece(brush.view, node, entry.piece, brush.asked);
+    let name = this.#name(entry, node, brush);
+    if (place === this.#parting) name += " acs-parts";
+    if (entry.span.className !== name) entry.span.className = name;
+    if (brush.numbers && entry.value !== null) entry.last.dataset["n"] = brief(brush.view, entry.value, brush.asked);
+    else if (entry.last.hasAttribute("data-n")) delete entry.last.dataset["n"];
+  }
+
+  #name(entry: Entry, node: NodeState, brush: Brush): string {
+    const value = (entry.value = measurePiece(brush.view, node, entry.piece, brush.asked));
     let name = entry.base;
     if (value !== null) name += ` acs-p${levelOn(brush.view, value)}`;
     if (brush.view !== "probability") name += ` acs-by-${brush.view}`;
     this.#judge(entry, node, brush);
     if (entry.cut > 0) name += " acs-cut";
-    if (place === this.#parting) name += " acs-parts";
-    if (entry.span.className !== name) entry.span.className = name;
-    if (brush.numbers && value !== null) entry.last.dataset["n"] = brief(brush.view, value, brush.asked);
-    else if (entry.last.hasAttribute("data-n")) delete entry.last.dataset["n"];
+    return name;
   }
 
   /** Mark the token in which the text leaves what its siblings share: the first `units` of it. */
@@ -177,27 +190,25 @@ export class TokenText {
     this.tally.unknown += entry.unknown - before.unknown;
   }
 
-  #appendToken(piece: Piece, node: NodeState, place: number, echo: boolean, brush: Brush): void {
-    if (blank === undefined) (blank = make("span", "acs-t", " ")).tabIndex = -1;
-    const span = blank.cloneNode(true) as HTMLElement;
+  #appendToken(piece: Piece, node: NodeState, echo: boolean, brush: Brush): void {
     let base = "acs-t";
     if (piece.last > piece.first) base += " acs-joined";
     if (echo) base += " acs-echo";
     if (piece.first < node.kept) base += isPut(node, piece.last) ? " acs-put" : " acs-kept";
+    if (/^ +$/.test(piece.text)) base += " acs-space";
+    const entry = { piece, base, place: this.#place, judged: 0, cut: 0, unknown: 0 } as Entry;
+    const span = (entry.span = blank(this.#name(entry, node, brush)));
     if (PLAIN.test(piece.text)) (span.firstChild as Text).data = piece.text;
     else {
-      if (/^ +$/.test(piece.text)) base += " acs-space";
       span.textContent = "";
       fill(span, piece.text);
     }
-    if (this.#spans.length === 0) span.tabIndex = 0;
-    const paragraph = this.#paragraph ?? this.#openParagraph();
+    (this.#paragraph ?? this.#openParagraph()).append(span);
     const index = this.#spans.push(span) - 1;
-    const last = (piece.text.endsWith("\n") && span.querySelector<HTMLElement>(".acs-mark")) || span;
-    this.#entries.push({ piece, span, last, base, place, judged: 0, cut: 0, unknown: 0 });
-    this.#places.set(span, index);
-    this.paint(index, node, brush);
-    paragraph.appendChild(span);
+    if (index === 0) span.tabIndex = 0;
+    entry.last = (piece.text.endsWith("\n") && span.querySelector<HTMLElement>(".acs-mark")) || span;
+    this.#entries.push(entry);
+    if (brush.numbers) this.paint(index, node, brush);
     this.#plain = null;
     if (piece.text.endsWith("\n")) this.#paragraph = null;
   }
@@ -224,8 +235,8 @@ export class TokenText {
     }
     this.#bytes.dataset["mark"] = complete ? "∅" : "⋯";
     this.#bytes.title = complete
-      ? "The last token has no text of its own: a special token, or part of a character"
-      : "Bytes of a character that is not complete yet";
+      ? "The last token has no text of its own: special, or part of a character"
+      : "Bytes of an incomplete character";
   }
 
   #openParagraph(): HTMLElement {
