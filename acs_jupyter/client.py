@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import httpx
 
 from .completion import Completion
-from .connection import LOST, NOT_SENT, Connection, Reached, Sink, made, stream_fields, streamed_if_possible
+from .connection import Connection, Reached, Sink, stream_fields, streamed_if_possible
 from .errors import AcsError, ConnectionFailed
 from .exchange import Exchange
 from .jobs.calls import AsyncJobs, Jobs
@@ -26,6 +26,7 @@ from .overhearing import Left
 from .parting import Pieces, leave, leave_async, part, part_async
 from .resending import Sending
 from .streams import AsyncStream, Stream, result_of
+from .transport import LOST, NOT_SENT, made
 from .wire import Fields, Model, ModelStatus, Prompt
 
 
@@ -116,14 +117,14 @@ class Client(Connection):
 
         A server that does not tell is used all the same, and asked again where it could not be reached.
         """
-        if self.model or self._learned:
+        if self.model or self.catalogue.learned:
             return
         try:
-            self._learn(self.models())
+            self.catalogue.learn(self.models())
         except ConnectionFailed:
             return
         except AcsError:
-            self._learned = True
+            self.catalogue.learned = True
 
     def status(self, model: str) -> ModelStatus:
         """Whether a model is warm, and if not how its start goes."""
@@ -289,14 +290,14 @@ class AsyncClient(Connection):
 
         A server that does not tell is used all the same, and asked again where it could not be reached.
         """
-        if self.model or self._learned:
+        if self.model or self.catalogue.learned:
             return
         try:
-            self._learn(await self.models())
+            self.catalogue.learn(await self.models())
         except ConnectionFailed:
             return
         except AcsError:
-            self._learned = True
+            self.catalogue.learned = True
 
     async def status(self, model: str) -> ModelStatus:
         """See :meth:`Client.status`."""

@@ -1,17 +1,15 @@
 """Where a client sends, as whom, and which request its arguments make.
 
-Owns base URL, key, default model, limits already learnt, the words for a wait, and the budget's interface. It must not
-open sockets, and of the ledger it knows only that it is what is asked by default.
-The key stands in the headers given to httpx and nowhere else: not in a ``repr``, a message or an event.
+Owns base URL, key, default model, the words for a wait, and the budget's interface. It must not open sockets, and of
+the ledger it knows only that it is what is asked by default. The key stands in no ``repr``, message or event.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import ssl
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, Never, TypeVar
 from urllib.parse import quote, urlsplit
@@ -19,7 +17,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from . import wire
-from ._version import __version__
+from .catalogue import Catalogue
 from .checks import beyond_model, build_request, unchecked
 from .errors import AcsError, ClientClosed, ConnectionFailed, InvalidRequest, NotConfigured
 from .exchange import Exchange
@@ -35,7 +33,6 @@ from .secret import Secret
 from .settings import (
     EMBEDDED,
     EMBEDDED_GONE,
-    LOOPBACK,
     READ_TIMEOUT,
     RETRIES,
     address_of,
@@ -46,6 +43,7 @@ from .settings import (
     usable,
     workload_of,
 )
+from .transport import options_of, reason_of
 from .wire import CompletionRequest, Model, ModelStatus, Prompt
 
 T = TypeVar("T")
@@ -53,8 +51,6 @@ E = TypeVar("E", bound=AcsError)
 C = TypeVar("C", bound="Connection")
 Reached = httpx.Response | AcsError
 """An answer, or why there is none."""
-NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
-LOST = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 _log = logging.getLogger("acs_jupyter")
 
 WORTH_SAYING = 5.0
@@ -62,9 +58,6 @@ WORTH_SAYING = 5.0
 SAY_EVERY = 60.0
 Sink = Callable[[list[AnyEvent]], None]
 """Takes events as they happen; a session's ``apply``, usually."""
-KEPT_OPEN = 4.0
-"""Seconds after which an idle connection is not used again: many servers close theirs after five, and a request that
-meets the closing is lost without anybody knowing whether it ran."""
 
 
 class Connection(Named):
@@ -106,9 +99,8 @@ class Connection(Named):
         self.base_url = normal_base(base_url, self._reword("ACS_API_BASE"))
         self.model = model
         self.retries: int = told("retries", retries, RETRIES)
-        self._models: list[Model] | None = None
-        self._default: str | None = None
-        self._learned = self._told_no_end = False
+        self.catalogue = Catalogue(self.base_url)
+        self._told_no_end = False
         self._secret = usable(api_key, self._reword("ACS_API_KEY"))
         self._workload = workload_of(workload)
         self._timeout: float = told("timeout", timeout, READ_TIMEOUT)
@@ -141,7 +133,7 @@ class Connection(Named):
             self.base_url, self._secret, model=self.model, workload=self._workload, timeout=self._timeout,
             retries=self.retries, longest_wait=self._longest_wait, meter=self.meter,
         )  # fmt: skip
-        other._default, other._learned = self._default, self._learned
+        other.catalogue.adopt(self.catalogue)
         return other
 
     @property
@@ -151,19 +143,7 @@ class Connection(Named):
 
     def _options(self) -> dict[str, Any]:
         """What an httpx client is made with; the key is added to each request on its way out."""
-        address = urlsplit(self.base_url)
-        loopback = address.hostname in LOOPBACK
-        return {
-            "timeout": httpx.Timeout(self._timeout, connect=20.0, write=60.0, pool=None),
-            "limits": httpx.Limits(
-                max_connections=64, max_keepalive_connections=32, keepalive_expiry=KEPT_OPEN
-            ),
-            "auth": _Bearer(self._secret),
-            "headers": {"user-agent": f"acs-jupyter/{__version__}", wire.WORKLOAD: self._workload},
-            # A proxy from the environment cannot reach this machine's own loopback; SSL_CERT_FILE holds there too.
-            "trust_env": not loopback,
-            **({"verify": _trust(address.scheme)} if loopback else {}),
-        }
+        return options_of(self.base_url, self._secret, self._timeout, self._workload)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_url!r})"
@@ -178,11 +158,11 @@ class Connection(Named):
         Raises :class:`InvalidRequest` naming field, value and bound.
         """
         if fields.get("model") is None:
-            fields["model"] = self.model or self._default
+            fields["model"] = self.model or self.catalogue.default
         if not validate:
             return unchecked({"prompt": prompt, **fields})
         request = build_request({"prompt": prompt, **fields})
-        limits = self._limits_of(request.model)
+        limits = self.catalogue.limits_of(request.model)
         problem = beyond_model(request, limits) if limits else None
         if problem:
             raise InvalidRequest(problem)
@@ -198,19 +178,6 @@ class Connection(Named):
             reword=self._reword,
             **options,
         )
-
-    def _limits_of(self, model: Any) -> wire.Capabilities | None:
-        for known in self._models or ():
-            if known.id == model or (not model and known.default):
-                return known.capabilities
-        return None
-
-    def _name_of(self, answered: str | None) -> str | None:
-        """The id of a model that is known by the name its server uses, else that name."""
-        for known in self._models or _listed.get(self.base_url) or ():
-            if answered and answered in (known.id, known.served_model_name):
-                return known.id
-        return answered
 
     def _call(self, exchange: Exchange) -> dict[str, Any]:
         return {
@@ -256,7 +223,7 @@ class Connection(Named):
                     request_id=exchange.served_id,
                     headers=exchange.headers,
                     error=exchange.error,
-                    model=self._name_of(exchange.answered_by),
+                    model=self.catalogue.name_of(exchange.answered_by),
                 )
             spent = exchange.most_spent
             if spent is None:
@@ -331,14 +298,7 @@ class Connection(Named):
         return self._read(reached, wire.decode_status, "The model's status")
 
     def _keep_models(self, reached: Reached) -> list[Model]:
-        self._models = self._read(reached, wire.decode_models, "The list of models").data
-        _listed[self.base_url] = self._models
-        return self._models
-
-    def _learn(self, models: list[Model]) -> None:
-        """Requests that name no model name the server's default from here on."""
-        self._default = wire.default_of(models)
-        self._learned = True
+        return self.catalogue.keep(self._read(reached, wire.decode_models, "The list of models").data)
 
     def _refusal(self, response: httpx.Response, request_id: str | None) -> AcsError:
         return error_from_body(
@@ -358,40 +318,10 @@ class Connection(Named):
         raise self._worded(ConnectionFailed(message, advice="", request_id=request_id))
 
 
-_listed: dict[str, list[Model]] = {}
-"""What each server has listed last, to any client of this process: one name of a model in all books."""
-
-
-class _Bearer(httpx.Auth):
-    """Writes the key into each request's headers, and is all of a client that knows it."""
-
-    def __init__(self, secret: Secret) -> None:
-        self._secret = secret
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        request.headers["authorization"] = f"Bearer {self._secret.reveal()}"
-        yield request
-
-
-def _trust(scheme: str) -> ssl.SSLContext:
-    """Whom a connection to this machine itself trusts: nobody where nothing is encrypted, since reading all the
-    certificates takes longer than a request."""
-    return httpx.create_ssl_context() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
 def _default_meter(secret: Secret, base_url: str) -> Meter | None:
     from .ledger import meter_for  # noqa: PLC0415  # only where no other meter was given
 
     return meter_for(secret, base_url)
-
-
-def made(make: Callable[..., T], options: dict[str, Any]) -> T:
-    """An httpx client; a proxy variable that is no address is told in one line."""
-    try:
-        return make(**options)
-    except (ValueError, httpx.InvalidURL, ImportError) as error:
-        reason = " ".join(str(error).split())[:200]
-    raise NotConfigured(f"No connection can be set up: {reason}.", advice="Check HTTPS_PROXY and its like.")
 
 
 def stream_fields(fields: dict[str, Any]) -> dict[str, Any]:
@@ -409,11 +339,3 @@ def streamed_if_possible(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("stream") is not None or fields.get("prompt_logprobs") is not None:
         return fields
     return stream_fields(fields)
-
-
-def reason_of(problem: Exception) -> str:
-    """Why a server could not be reached, in one line without a key."""
-    text = " ".join(str(problem).split())[:200] or type(problem).__name__
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return "its certificate is not trusted; SSL_CERT_FILE can name the file of your own authority"
-    return text

@@ -47,6 +47,7 @@ FLOORS = [
     },
     {
         "checks",
+        "catalogue",
         "failures",
         "log.events",
         "log.intents",
@@ -62,7 +63,7 @@ FLOORS = [
     {"log.tree", "log.ranking", "lenient", "settings", "retrying"},
     {"log.arrangement"},
     {"log.session", "notebook.options", "reader", "jobs.terms", "keeping.columns", "keeping.likeness"},
-    {"jobs.entry", "jobs.rounds", "overhearing", "notebook.defaults", "notebook.traits"},
+    {"jobs.entry", "transport", "jobs.rounds", "overhearing", "notebook.defaults", "notebook.traits"},
     {"jobs.journal"},
     {"jobs.notes"},
     {"log.branching", "token_ids", "log.revising", "comparing.marks"},

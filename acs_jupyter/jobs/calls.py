@@ -15,11 +15,11 @@ import httpx
 import msgspec
 
 from ..completion import Completion
-from ..connection import LOST, NOT_SENT
 from ..errors import BudgetRefused
 from ..log.session import Session
 from ..machine.patience import aside, beside
 from ..resending import Sending
+from ..transport import LOST, NOT_SENT
 from ..wire import CompletionRequest, Job, Prompt
 from .booking import Booking, id_of
 from .flow import Ask, Flow, Outcome, cancellation, lookup

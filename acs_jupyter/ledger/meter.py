@@ -39,7 +39,7 @@ def server_of(base_url: str) -> str:
 
 
 class KeyMeter:
-    """A :class:`acs_jupyter.connection.Meter` on the ledger."""
+    """A :class:`acs_jupyter.metering.Meter` on the ledger."""
 
     def __init__(self, secret: Secret, base_url: str, scopes: tuple[int, ...] = ()) -> None:
         self._secret, self._base = Secret(secret.reveal().strip()), base_url

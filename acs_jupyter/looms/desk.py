@@ -172,11 +172,11 @@ class LoomDesk:
     def _default(self) -> str | None:
         """The model that answers where none is named, by its id."""
         client = self._pump().client
-        if client.model is None and not client._learned:
+        if client.model is None and not client.catalogue.learned:
             with client.same(Client) as asking:
                 asking.learn()
-                client._default, client._learned = asking._default, asking._learned
-        return client.model or client._default
+                client.catalogue.adopt(asking.catalogue)
+        return client.model or client.catalogue.default
 
     def _pump(self) -> Pump:
         client: Any = self.loom.client

@@ -19,8 +19,9 @@ import httpx
 from .. import wire
 from .._version import __version__
 from ..client import AsyncClient, parting
-from ..connection import Reached, Sink, reason_of
+from ..connection import Reached, Sink
 from ..exchange import Exchange
+from ..transport import reason_of
 from ..wire import Model
 from .line import LOST, Line, connected
 

@@ -105,7 +105,7 @@ class Inspector(InspectorWindow):
 
 def _id_of(client: Client, served: str) -> str | None:
     """The id that requests send for the model that answered under this name, if the server lists it."""
-    names = {known.served_model_name or known.id: known.id for known in client._models or ()}
+    names = {known.served_model_name or known.id: known.id for known in client.catalogue.models or ()}
     return names.get(served)
 
 

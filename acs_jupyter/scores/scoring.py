@@ -138,7 +138,7 @@ def perplexity(
 def limits_of(client: Any, model: str | None = None) -> Capabilities | None:
     """What a model's own entry in the list of models says of its limits, if it is there."""
     _learn(client)
-    limits: Capabilities | None = client._limits_of(model or client.model)
+    limits: Capabilities | None = client.catalogue.limits_of(model or client.model)
     return limits
 
 
@@ -160,17 +160,17 @@ def _listed(text: Any, options: dict[str, Any]) -> tuple[list[Any], bool]:
 
 def _learn(client: Any) -> None:
     """Ask for the models' limits once; a server that does not list them is used all the same."""
-    if client._models is None and isinstance(client, Client):
+    if client.catalogue.models is None and isinstance(client, Client):
         try:
             client.models()
         except AcsError:
-            client._models = []
+            client.catalogue.models = []
 
 
 def with_limit(options: dict[str, Any], client: Any) -> dict[str, Any]:
     """Options for the steps, with the tokens a prompt may have if the server says so."""
     _learn(client)
-    limits = client._limits_of(options.get("model") or client.model)
+    limits = client.catalogue.limits_of(options.get("model") or client.model)
     length = limits.max_model_len if limits else None
     return {"limit": None if length is None else length - 1, **options}
 
