@@ -237,16 +237,23 @@ def point_at(element: Locator) -> None:
     element.page.mouse.move(*place)
 
 
-def painted(element: Locator) -> bool:
-    """Whether an element is really on top at its centre: neither clipped nor covered."""
-    found: bool = element.evaluate(
-        """element => {
-          const box = element.getBoundingClientRect();
-          const top = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
-          return box.width > 0 && top !== null && (top === element || element.contains(top));
-        }"""
-    )
-    return found
+ON_TOP = """element => {
+  const box = element.getBoundingClientRect();
+  const top = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return box.width > 0 && top !== null && (top === element || element.contains(top));
+}"""
+
+
+def painted(element: Locator, *, scroll: bool = False, seconds: float = 5.0) -> bool:
+    """Whether an element is really on top at its centre, neither clipped nor covered, within some seconds: what is
+    beside it may still get its size. ``scroll``: it is brought into view first."""
+    last = time.monotonic() + seconds
+    while True:
+        if scroll:
+            element.scroll_into_view_if_needed()
+        if element.evaluate(ON_TOP) or time.monotonic() > last:
+            return bool(element.evaluate(ON_TOP))
+        element.page.wait_for_timeout(100)
 
 
 def shoot(page: Page, name: str) -> None:
