@@ -76,7 +76,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     path = f"{home}/env/bin:/usr/local/bin:/usr/bin:/bin"
     env = {**kept, "HOME": str(home), "PATH": path, **({"PIP_CACHE_DIR": cache} if cache else {})}
     for command in (
-        ["pip", "install", "-q", "-r", "binder/requirements.txt"],
+        ["pip", "install", "-q", "--no-compile", "-r", "binder/requirements.txt"],
         [str(home / "repo/binder/postBuild")],
     ):
         done = subprocess.run(

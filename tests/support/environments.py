@@ -44,7 +44,7 @@ def environment(folder: Path, *packages: str, python: str = sys.executable) -> P
     """A virtual environment with these packages, no source builds; its interpreter."""
     subprocess.run([python, "-m", "venv", str(folder)], check=True, env=quiet())
     own = folder / "bin" / "python"
-    command = [str(own), "-m", "pip", "install", "-q", "--only-binary", ":all:", *packages]
+    command = [str(own), "-m", "pip", "install", "-q", "--no-compile", "--only-binary", ":all:", *packages]
     done = subprocess.run(command, capture_output=True, text=True, env=quiet(), check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return own
