@@ -41,7 +41,7 @@ export type Intent =
 export const ACK_WITHIN_MS = 300;
 /** After this long without an answer to what interrupts nothing, the reader is told. */
 export const TELL_AFTER_MS = 1500;
-const BUSY = "The kernel has not answered yet: it is busy, and does this when it is free, or it is gone.";
+const BUSY = "The kernel has not answered yet: it is busy, and does this when free, or it is gone.";
 const GONE = "The kernel that made this text is gone; run the cell again to branch from it.";
 /** How a line begins that says that nothing comes of a wish; others tell what goes on. */
 const REFUSED = /^(No branch was begun|The kernel that made)/;
@@ -58,7 +58,7 @@ export interface Word {
 }
 
 export const LOST_TEXT =
-  "The kernel is gone. %acs recover puts what its cells had received into the notebook; until then the end of this text is in this page only.";
+  "The kernel is gone. %acs recover puts what its cells had received into the notebook; until then this text is whole in this page only.";
 
 export const LOST = "The kernel is gone or was restarted. What is here stays readable; run the cell again to go on.";
 

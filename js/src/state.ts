@@ -159,6 +159,12 @@ export function fold(state: State, event: Event, at: number): void {
   }
 }
 
+/** How many alternatives a run's request asked for. */
+export function askedOf(run: RunState | undefined): number | null {
+  const value = run?.request["logprobs"];
+  return typeof value === "number" ? value : null;
+}
+
 /** How many UTF-16 units of a node's text repeat what stands before it (the server's echo). */
 export function echoed(state: State, node: NodeState): number {
   const before = node.echo && node.parent !== null ? textTo(state, node.parent) : "";

@@ -19,6 +19,22 @@ describe("a column that was opened", () => {
 });
 
 describe("Aligner", () => {
+  it("gives the same pieces a few at a time as all at once", () => {
+    const tokens = ["one", "", " two", "\n", " th", "ree", " four", "cut off"];
+    for (const text of ["one two\n three four", "one two\n three", "one ?? three four and more", tokens.join("")]) {
+      const whole = new Aligner().next(text, tokens, true);
+      for (const most of [1, 2, 3, 100]) {
+        const aligner = new Aligner();
+        const found: Piece[] = [];
+        for (let some: Piece[] = []; (some = aligner.next(text, tokens, true, most)).length > 0; ) {
+          expect(some.length).toBeLessThanOrEqual(most + 1); // text between tokens comes with the token behind it
+          found.push(...some);
+        }
+        expect(found).toEqual(whole);
+      }
+    }
+  });
+
   it("gives each token its text", () => {
     expect(texts(new Aligner().next("a b", ["a", " b"], false))).toEqual([["a", 0, 0], [" b", 1, 1]]);
   });

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from acs_jupyter.widgets.base import STATIC
+from acs_jupyter.widgets.feed import Feed
 from tests.browser.cells import SETUP
 from tests.browser.labkit import Notebook, painted, point_at, shoot
+from tests.support.texts import session_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -50,6 +53,31 @@ session.apply([ev.RunClosed("a", "done")])
     )
     nb.run(2)
     assert nb.printed(2).strip() == digest
+
+
+OPENED = """async ({ source, snapshot }) => {
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  const { default: make } = await import(url);
+  const model = { get: name => (name === "snapshot" ? snapshot : undefined), on() {}, off() {}, send() {} };
+  const widget = make();
+  widget.initialize({ model });
+  widget.render({ model, el: document.querySelector("#here") });
+  return [document.querySelectorAll(".acs-t").length, document.querySelector(".acs-run").dataset.outcome];
+}"""
+
+
+def test_a_long_text_shows_its_beginning_at_once_and_then_all_of_it(page: Page) -> None:
+    session = session_of(9_000)
+    snapshot = Feed(session, ["r"], lambda message: None).packed()
+    page.set_content("<!doctype html><div id=here></div>")
+    page.add_style_tag(content=(STATIC / "live.css").read_text())
+    shown, outcome = page.evaluate(OPENED, {"source": (STATIC / "live.js").read_text(), "snapshot": snapshot})
+    assert (shown, outcome) == (2_000, "open")  # what else is on the page waits for no more than that
+    page.wait_for_function("document.querySelector('.acs-run').dataset.outcome !== 'open'")
+    assert page.locator(".acs-run").get_attribute("data-outcome") == "done"
+    assert page.evaluate(TEXT) == session.nodes["r.0"].text
+    assert page.locator(".acs-t").count() == 9_000
+    assert page.locator(".acs-text").evaluate("e => e.scrollTop") == 0  # at its beginning, as it was opened
 
 
 def test_tooltip_on_hover_is_really_on_top_and_inside_the_window(notebook: Open, page: Page) -> None:

@@ -33,12 +33,11 @@ export function buttons(token: number, acts: Acts): HTMLElement {
   const whole = make("div", "acs-acts");
   const button = (words: string, about: string, act: () => void) => {
     const element = make("button", "acs-quiet acs-act", words);
-    element.type = "button";
     element.title = about;
     element.addEventListener("click", act);
     whole.append(element);
   };
-  button("resample from here", "A branch that keeps the text before this token and samples on from there", () => acts.resample(token));
+  button("resample from here", "Keeps the text before this token and samples on from there", () => acts.resample(token));
   if (acts.greedy) whole.append(make("span", "acs-tip-note", "at temperature 0 it gives the same text"));
   button("edit and continue…", "A branch that goes on from a text you change", () => acts.edit(token));
   const box = make("input", "");
@@ -48,7 +47,7 @@ export function buttons(token: number, acts: Acts): HTMLElement {
   box.addEventListener("change", () => (acts.exact = box.checked));
   const label = make("label", "acs-exact", "exact");
   label.htmlFor = box.id;
-  const note = make("span", "acs-tip-note", "by token ids; one more request, of about the text’s length");
+  const note = make("span", "acs-tip-note", "by token ids; one more request, about as long");
   note.id = freshId("exact-note");
   box.setAttribute("aria-describedby", note.id);
   const row = make("span", "acs-exact-row");

@@ -72,22 +72,23 @@ export class Columns {
     for (const { text } of this.all) text.element.classList.add("acs-boxed");
   }
 
-  /** Bring each column up to its node, by `draw`. */
-  update(state: State, run: RunState, draw: (column: Column, node: NodeState) => void): void {
-    this.#coming ||= run.outcome === "open";
+  /** Bring each column up to its node, by `draw`, which says whether there is more. */
+  update(state: State, run: RunState, draw: (column: Column, node: NodeState) => boolean): void {
+    let open = run.outcome === "open";
+    this.#coming ||= open;
     for (const id of run.nodes) {
       const node = state.nodes[id];
       if (node === undefined) continue;
       const column = this.#columns.get(id) ?? this.#open(state, run, node);
       const before = column.text.tokens.length;
-      draw(column, node);
+      if (draw(column, node)) open = true;
       const long = column.strip.update(node);
       if (long || this.#beside || run.nodes.length > 1) column.text.element.classList.add("acs-boxed");
       if (this.#coming && column.text.tokens.length > before) {
-        this.#after.push(() => column.follower.came(run.outcome === "open"));
+        this.#after.push(() => column.follower.came(open));
       }
     }
-    this.#coming = run.outcome === "open";
+    this.#coming &&= open;
     this.#sync.hidden = run.nodes.length < 2;
     this.#after.push(() => this.#notice());
   }

@@ -56,7 +56,6 @@ export class Controls {
 /** A small button that is on or off. */
 export function toggle(words: string, about: string): HTMLButtonElement {
   const button = make("button", "acs-quiet", words);
-  button.type = "button";
   button.title = about;
   button.setAttribute("aria-label", about);
   press(button, false);

@@ -23,7 +23,6 @@ export class Crumbs {
     readonly locate: ((node: string) => void) | null,
     ...tools: HTMLElement[]
   ) {
-    this.#where.type = "button";
     this.#where.addEventListener("click", () => this.#showWhere());
     const line = make("div", "acs-road-line");
     line.append(this.#list, ...tools);
@@ -41,7 +40,7 @@ export class Crumbs {
     this.#note.toggleAttribute("data-retokenised", differs);
     this.#where.hidden = !found && !(differs && origin?.cost === 0 && this.locate !== null);
     this.#where.textContent = found ? "go there" : "show where";
-    this.#where.title = found ? "" : "Asks the server how it reads the text: one more request, of about the text’s length";
+    this.#where.title = found ? "" : "Asks the server how it reads the text: one more request, about as long";
   }
 
   #showWhere(): void {
@@ -61,7 +60,6 @@ export class Crumbs {
       const own = originOf(state, run);
       const words = step === 0 ? sourceName(state, next ?? run) : `${branchName(state, run)}: ${leavingWords(state, run)}`;
       const button = make("button", "acs-quiet acs-crumb", words);
-      button.type = "button";
       if (next === undefined) button.setAttribute("aria-current", "location");
       const node = leaves?.node ?? state.runs[run]?.nodes[0] ?? "";
       const token = leaves?.tokens ?? own?.tokens ?? 0;

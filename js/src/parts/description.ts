@@ -122,7 +122,6 @@ function row(one: Alternative, taken: string, fork: Fork): HTMLElement {
 
 function branchButton(one: Alternative, fork: (text: string) => void): HTMLElement {
   const button = make("button", "acs-alternative", quoted(one.token));
-  button.type = "button";
   button.title = "A new branch with this token";
   button.setAttribute("aria-label", `Branch with ${quoted(one.token)}, ${percent(one.logprob)}`);
   button.addEventListener("click", () => fork(one.token));

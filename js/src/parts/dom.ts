@@ -7,6 +7,7 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   text = "",
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
+  if (tag === "button") (element as HTMLButtonElement).type = "button"; // else it would send a form
   element.className = name;
   if (text !== "") element.textContent = text;
   return element;

@@ -49,7 +49,6 @@ export class Editor {
     const [send, cancel] = [this.#send, make("button", "acs-quiet", "Cancel")];
     send.type = "submit";
     send.title = "Ctrl+Enter";
-    cancel.type = "button";
     cancel.addEventListener("click", ended);
     const row = make("div", "acs-edit-row");
     row.append(send, cancel, make("span", "acs-tip-note", "A new branch; this text stays as it is."));

@@ -48,7 +48,6 @@ export class Family {
     view.element.dataset["run"] = id;
     this.#views.set(id, view);
     const chip = make("button", "acs-quiet acs-chip");
-    chip.type = "button";
     chip.addEventListener("click", () => this.show(id));
     this.#chips.set(id, chip);
     this.#bar.append(chip);

@@ -65,7 +65,6 @@ export class History {
     const there = this.#items.get(key);
     if (there !== undefined) return there;
     const button = make("button", "acs-past-item");
-    button.type = "button";
     button.append(make("span", "acs-past-head"), make("span", "acs-past-prompt"), make("span", "acs-past-text"));
     button.addEventListener("click", act);
     const line = make("li", "");

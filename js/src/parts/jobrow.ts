@@ -58,7 +58,6 @@ export class RowView {
     result.append(this.words, this.preview);
     const actions = make("td", "acs-jobs-actions");
     for (const [button, what] of [[this.cancel, "cancel"], [this.open, "open"], [this.copy, "copy"]] as const) {
-      button.type = "button";
       button.addEventListener("click", () => act(this, what));
       actions.append(button);
     }

@@ -45,7 +45,6 @@ export class Lane {
   ) {
     const { letter } = spec;
     const head = make("div", "acs-lane-head");
-    this.again.type = "button";
     this.again.setAttribute("aria-label", `Run lane ${letter}`);
     this.again.addEventListener("click", again);
     head.append(make("b", "acs-lane-letter", letter), this.#name, this.again);

@@ -39,7 +39,6 @@ export class Ask {
     this.#problem.setAttribute("role", "alert");
     this.#send.type = "submit";
     const cancel = make("button", "acs-quiet", "Cancel");
-    cancel.type = "button";
     cancel.addEventListener("click", () => this.close());
     const row = make("div", "acs-edit-row");
     row.append(this.#send, cancel, this.#note);

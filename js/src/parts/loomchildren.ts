@@ -43,7 +43,6 @@ export class ChildrenView {
   ) {
     this.element.setAttribute("role", "group");
     this.element.setAttribute("aria-label", "Children of the current node");
-    this.#more.type = "button";
     this.#more.addEventListener("click", () => {
       this.#most += AT_ONCE;
       this.update();
@@ -146,11 +145,9 @@ export class ChildrenView {
     section.dataset["node"] = node.id;
     const top = make("div", "acs-loom-card-top");
     const head = make("button", "acs-quiet acs-loom-head");
-    head.type = "button";
     head.title = "Go to this node";
     head.addEventListener("click", () => this.go(node.id));
     const stop = make("button", "acs-quiet acs-loom-stop", "stop");
-    stop.type = "button";
     stop.title = STOP_ONE;
     stop.addEventListener("click", () => this.stop(node.id));
     top.append(head, stop);

@@ -32,7 +32,6 @@ export class GrowForm {
     const go = make("button", "acs-stop", "Grow");
     go.type = "submit";
     const cancel = make("button", "acs-quiet", "Cancel");
-    cancel.type = "button";
     cancel.addEventListener("click", () => this.close());
     const help = make("span", "acs-tip-note", `1 to ${MOST} siblings by one request; the node remembers the rest`);
     const top = make("div", "acs-edit-row");

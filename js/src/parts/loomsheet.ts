@@ -25,7 +25,6 @@ export class Sheet {
       list.append(pair);
     }
     const close = make("button", "acs-quiet", "Close");
-    close.type = "button";
     close.addEventListener("click", () => this.close());
     this.element.append(title, list, ...keys.problems.map((line) => make("p", "acs-error", line)), close);
     this.element.setAttribute("role", "dialog");

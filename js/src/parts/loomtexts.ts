@@ -1,7 +1,7 @@
 /**
  * The texts beside a loom's tree: the path to the cursor and the children of where it is, in colours of one choice.
  */
-import type { NodeState, State } from "../state";
+import { askedOf, type NodeState, type State } from "../state";
 import { type Choices, choicesOf } from "./choices";
 import { Controls } from "./controls";
 import type { Looked } from "./inspect";
@@ -9,7 +9,6 @@ import { ChildrenView } from "./loomchildren";
 import { pathTo } from "./loomoutline";
 import { Pace } from "./loompace";
 import { PathView } from "./loompath";
-import { askedOf } from "./loomtokens";
 import type { Brush } from "./tokens";
 
 export class Texts {
@@ -27,7 +26,7 @@ export class Texts {
     signal: AbortSignal,
   ) {
     this.#choices = choicesOf(now().host);
-    const brushOf = (node: NodeState): Brush => ({ ...this.#choices.current, asked: askedOf(this.now().state, node), whatif: null });
+    const brushOf = (node: NodeState): Brush => ({ ...this.#choices.current, asked: askedOf(this.now().state.runs[node.run]), whatif: null });
     this.path = new PathView(brushOf, signal);
     this.children = new ChildrenView(brushOf, go, stop, signal);
     this.controls = new Controls(this.#choices);

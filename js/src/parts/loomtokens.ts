@@ -2,7 +2,7 @@
  * Tokens of a loom's texts: what is told of one, and what a reader can do there.
  */
 import type { Branching } from "../host";
-import type { NodeState, State } from "../state";
+import { askedOf, type NodeState, type State } from "../state";
 import { canLeave, type Acts } from "./acts";
 import { describe } from "./description";
 import type { Inspection, Looked } from "./inspect";
@@ -15,12 +15,6 @@ export interface TokenDesk {
   hold(node: string): void;
   branch(intent: Branching): void;
   edit(node: string): void;
-}
-
-/** How many alternatives a node's request asked for. */
-export function askedOf(state: State, node: NodeState): number | null {
-  const value = state.runs[node.run]?.request["logprobs"];
-  return typeof value === "number" ? value : null;
 }
 
 export function inspection(desk: TokenDesk): Inspection {
@@ -51,7 +45,7 @@ export function inspection(desk: TokenDesk): Inspection {
     describe(looked, done) {
       const { node, piece, parts } = looked;
       const can = done !== null && !desk.frozen && canLeave(desk.state, looked);
-      return describe(node, piece, askedOf(desk.state, node), parts, can ? acts(node, done) : null);
+      return describe(node, piece, askedOf(desk.state.runs[node.run]), parts, can ? acts(node, done) : null);
     },
     chosen: (_, { node }) => desk.hold(node.id),
   };

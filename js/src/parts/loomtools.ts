@@ -24,7 +24,6 @@ export function toolbar(keys: Keys, act: (command: string) => void): HTMLElement
     const about = COMMANDS.find((command) => command.name === name)?.about ?? name;
     const key = keys.of(name).map(keyWords).join(", ");
     const button = make("button", "acs-quiet acs-act", words);
-    button.type = "button";
     button.tabIndex = place === 0 ? 0 : -1;
     button.title = key === "" ? about : `${about} (${key})`;
     if (!/^\w/.test(words)) button.setAttribute("aria-label", about);
@@ -33,7 +32,6 @@ export function toolbar(keys: Keys, act: (command: string) => void): HTMLElement
     return button;
   });
   const more = make("button", "acs-quiet acs-act", "More");
-  more.type = "button";
   more.tabIndex = -1;
   more.ariaExpanded = "false";
   more.title = "More commands as buttons";

@@ -30,7 +30,6 @@ export class PromptBox {
     this.#problem.setAttribute("role", "alert");
     this.area.setAttribute("aria-describedby", `${this.#facts.id} ${this.#problem.id}`);
     const tab = make("button", "acs-quiet", "insert tab");
-    tab.type = "button";
     tab.title = "Put a tab character at the cursor; the Tab key leaves the box";
     tab.addEventListener("click", () => {
       this.area.focus();

@@ -1,7 +1,7 @@
 /**
  * One run on the page: its status line, what went wrong, its choices side by side, and the What-if panel.
  */
-import { echoed, type RunState, type State } from "../state";
+import { askedOf, echoed, type RunState, type State } from "../state";
 import type { Choices } from "./choices";
 import { Columns, type Column } from "./columns";
 import { Controls } from "./controls";
@@ -27,6 +27,8 @@ export interface Around {
   locate: ((node: string) => void) | null;
   stop(run: string): void;
   go: Go;
+  /** Pieces of a text that are drawn in one frame, so that a long one shows its beginning first; else all are. */
+  most?: number;
   /** `null` where runs are shown one at a time. */
   hide: ((run: string) => void) | null;
 }
@@ -41,8 +43,8 @@ export class RunView {
   #panel: WhatIfPanel | null = null;
   #marked: HTMLElement | null = null;
   #state: State | null = null;
-  #asked: number | null = null;
   #over = "";
+  #frame = 0;
   #cancel = () => {};
 
   readonly #crumbs: Crumbs | null;
@@ -67,7 +69,7 @@ export class RunView {
     this.element.classList.toggle("acs-branch", branch);
     // The line stands above the text: below it, Stop would run away from the pointer.
     this.element.append(this.#status.element, this.#error, this.#notice, this.#columns.element);
-    signal.addEventListener("abort", () => this.#cancel());
+    signal.addEventListener("abort", () => (this.#cancel(), cancelAnimationFrame(this.#frame)));
   }
 
   /** Other runs stand beside this one. */
@@ -98,28 +100,30 @@ export class RunView {
     const seams = run.nodes.map((id) => state.nodes[id]?.origin?.seam ?? "");
     const over = run.outcome === "open" ? "" : `${run.outcome} ${unsaved} ${seams.join()}`;
     if (over !== "" && over === this.#over) return;
-    this.#over = over;
-    const asked = run.request["logprobs"];
-    this.#asked = typeof asked === "number" ? asked : null;
+    cancelAnimationFrame(this.#frame);
     const brush = this.#brush();
+    let more = false;
     this.#columns.update(state, run, (column, node) => {
       const complete = node.finish_reason !== null || run.outcome !== "open";
-      column.text.update(node, complete, echoed(state, node), brush);
+      if (column.text.update(node, complete, echoed(state, node), brush, this.around.most)) more = true;
       column.text.markSeam(node, brush);
       if (run.nodes.length > 1) say(column.finish, finishWords(node, run));
       if (node.tokens.length === 0 && node.text !== "") this.#offerEdit(column);
+      return more;
     });
     this.#columns.part(state, run, brush);
     say(this.#error, errorWords(run));
-    say(this.#notice, [clampWords(run), unsaved ? UNSAVED : ""].filter((words) => words !== "").join(" "));
+    say(this.#notice, [clampWords(run), unsaved ? UNSAVED : ""].join(" ").trim());
     const first = state.runs[rootOf(state, this.id)];
     const known = this.#crumbs !== null && first !== undefined && modelName(first) === modelName(run);
     this.#status.update(state, run, at, known);
-    this.element.dataset["outcome"] = run.outcome;
+    this.element.dataset["outcome"] = more ? "open" : run.outcome;
     const measured = run.nodes.some((id) => (state.nodes[id]?.logprobs.length ?? 0) > 0);
     this.#controls.element.hidden = !measured;
     if (measured) this.#openPanel(run);
     this.#tell();
+    this.#over = more ? "" : over;
+    if (more) this.#frame = requestAnimationFrame(() => (this.update(state, at, unsaved), this.settle()));
   }
 
   /** When all runs are drawn. */
@@ -175,7 +179,7 @@ export class RunView {
 
   /** A token of this run was focused or pinned: the panel is about it. */
   choose(element: HTMLElement, { node, piece }: Looked): void {
-    this.#panel?.look(node, piece, this.#asked);
+    this.#panel?.look(node, piece, askedOf(this.#state?.runs[this.id]));
     this.#columns.all.find(({ id }) => id === node.id)?.follower.hold();
     this.#marked?.removeAttribute("data-looked");
     this.#marked = element;
@@ -183,15 +187,14 @@ export class RunView {
   }
 
   #brush(): Brush {
-    return { ...this.around.choices.current, asked: this.#asked, whatif: this.#panel?.settings ?? null };
+    return { ...this.around.choices.current, asked: askedOf(this.#state?.runs[this.id]), whatif: this.#panel?.settings ?? null };
   }
 
   #putAway(): HTMLElement[] {
     const { hide } = this.around;
     if (hide === null) return [];
     const button = make("button", "acs-quiet", "put away");
-    button.type = "button";
-    button.title = "Hide this branch; its button in the bar brings it back";
+    button.title = "Hide this branch; its button brings it back";
     button.addEventListener("click", () => hide(this.id));
     return [button];
   }
@@ -200,7 +203,6 @@ export class RunView {
     const { edit } = this.around;
     if (edit === null || section.querySelector(".acs-offer") !== null) return;
     const button = make("button", "acs-quiet acs-offer", "edit and continue…");
-    button.type = "button";
     button.addEventListener("click", () => edit(id));
     section.append(button);
   }

@@ -32,7 +32,6 @@ export class SpreadPanel {
     const dials = make("div", "acs-spread-dials");
     dials.append(this.#temperature.row, this.#top_p.row);
     for (const one of [this.#temperature, this.#top_p]) one.input.addEventListener("input", () => this.#draw());
-    for (const button of [this.#more, this.#ask]) button.type = "button";
     this.#more.addEventListener("click", () => {
       this.#all = !this.#all;
       this.#draw();

@@ -8,6 +8,7 @@ import { make } from "./dom";
 import { inspect, type Looked } from "./inspect";
 import { type Around, RunView } from "./run";
 import { Tooltip } from "./tooltip";
+import { askedOf } from "../state";
 
 export class Stage {
   readonly element = make("div", "acs-stage");
@@ -25,10 +26,7 @@ export class Stage {
     this.#choices = choicesOf(host);
     this.#choices.listen(() => this.#view?.repaint());
     root.append(this.#tip.element);
-    const describeIt = ({ node, piece, parts }: Looked) => {
-      const asked = host.state.runs[node.run]?.request["logprobs"];
-      return describe(node, piece, typeof asked === "number" ? asked : null, parts);
-    };
+    const describeIt = ({ node, piece, parts }: Looked) => describe(node, piece, askedOf(host.state.runs[node.run]), parts);
     const inspection = {
       look: (element: HTMLElement) => this.#view?.look(element),
       describe: describeIt,

@@ -31,7 +31,6 @@ export class StatusLine {
     ...tools: HTMLElement[]
   ) {
     this.#live.setAttribute("role", "status");
-    this.#id.type = this.#stop.type = "button";
     this.#id.hidden = this.#stop.hidden = true;
     this.#stop.addEventListener("click", () => {
       if (this.#stop.getAttribute("aria-disabled") === "true") return;

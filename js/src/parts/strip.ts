@@ -35,7 +35,7 @@ export class Strip {
     const { element } = this;
     element.hidden = true;
     element.tabIndex = 0;
-    element.title = "Surprisal of the whole text. Click, or use the arrow keys, to go there";
+    element.title = "Surprisal of the whole text. Click or use the arrow keys to go there";
     const said = { role: "slider", "aria-label": `Surprisal of the whole text${name}`, "aria-orientation": "horizontal", "aria-valuemin": "1" };
     for (const [key, value] of Object.entries(said)) element.setAttribute(key, value);
     this.#canvas.setAttribute("aria-hidden", "true");

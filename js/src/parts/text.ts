@@ -15,7 +15,7 @@ const LOOKAHEAD_TOKENS = 16;
 const LOOKAHEAD_TEXT = 400;
 
 /**
- * Cuts a growing text into pieces, each call what is new.
+ * Cuts a growing text into pieces, each call what is new, `most` of it at once.
  *
  * Tokens without text are bytes of a character that is not complete: they join the token that completes it.
  * Text can lag behind its tokens (the server holds back what could become a stop string) and can end before
@@ -36,10 +36,10 @@ export class Aligner {
     return this.#token - this.#first;
   }
 
-  next(text: string, tokens: readonly string[], complete: boolean): Piece[] {
+  next(text: string, tokens: readonly string[], complete: boolean, most = Infinity): Piece[] {
     const pieces: Piece[] = [];
-    if (tokens.length > 0) {
-      while (this.#token < tokens.length && this.#step(text, tokens, complete, pieces));
+    while (this.#token < tokens.length && this.#step(text, tokens, complete, pieces)) {
+      if (pieces.length >= most) return pieces;
     }
     if (this.#place < text.length && (tokens.length === 0 || complete || this.#token >= tokens.length)) {
       this.#plain(text, text.length, pieces);

@@ -90,9 +90,13 @@ export class TokenText {
     this.element.append(this.#new);
   }
 
-  /** Draw what is new in the node; the first `echoed` units of its text are the prompt's. */
-  update(node: NodeState, complete: boolean, echoed: number, brush: Brush): void {
-    for (const piece of this.#aligner.next(node.text, node.tokens, complete)) {
+  /**
+   * Draw what is new in the node, or `most` pieces of it; the first `echoed` units of its text are the prompt's. Says
+   * whether there is more.
+   */
+  update(node: NodeState, complete: boolean, echoed: number, brush: Brush, most = Infinity): boolean {
+    const pieces = this.#aligner.next(node.text, node.tokens, complete, most);
+    for (const piece of pieces) {
       this.#bytes?.remove();
       this.#bytes = null;
       const echo = this.#place < echoed;
@@ -102,6 +106,7 @@ export class TokenText {
     }
     this.#showBytes(this.#aligner.waiting, complete);
     if (this.#new.firstChild !== null) this.element.append(this.#new);
+    return pieces.length >= most;
   }
 
   /** All token elements, in order. */
@@ -235,7 +240,7 @@ export class TokenText {
     }
     this.#bytes.dataset["mark"] = complete ? "∅" : "⋯";
     this.#bytes.title = complete
-      ? "The last token has no text of its own: special, or part of a character"
+      ? "The last token has no text: special, or part of a character"
       : "Bytes of an incomplete character";
   }
 

@@ -51,7 +51,7 @@ export const SCALES: Scales = {
     name: "entropy, returned",
     low: "0 bits",
     high: "3",
-    about: "Entropy of the alternatives returned, in bits, over these alone and renormalised: the rest is not known",
+    about: "Entropy of the alternatives returned, in bits, renormalised: the rest is not known",
     bounds: [0.25, 0.5, 1, 1.5, 2, 2.5, 3],
   },
 };

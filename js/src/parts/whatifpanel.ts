@@ -48,7 +48,7 @@ export class WhatIfPanel {
     const note = make(
       "p",
       "acs-whatif-note",
-      "Worked out here from the alternatives that were returned, taken for the whole: temperature, then min_p, top_k, top_p. What was not returned is not covered, so the server’s top_p may cut less.",
+      "Worked out from the alternatives returned, taken for the whole: temperature, then min_p, top_k, top_p. The rest is not covered, so the server’s top_p may cut less.",
     );
     this.#whole.setAttribute("role", "status");
     const sight = make("div", "acs-whatif-sight");
@@ -107,7 +107,6 @@ export class WhatIfPanel {
     const row = make("div", "acs-dial-buttons");
     for (const [words, settings] of [["as sampled", this.#own], ["nothing cut", NEUTRAL]] as const) {
       const button = make("button", "acs-quiet", words);
-      button.type = "button";
       button.addEventListener("click", () => this.#set({ ...settings }, null, changed));
       row.append(button);
     }
@@ -139,7 +138,7 @@ export class WhatIfPanel {
     const share = covered > 0.9995 ? "all" : `${(covered * 100).toFixed(1)} %`;
     this.#token.append(make("p", "acs-whatif-name", `${quoted(node.tokens[piece.last] ?? "")}: ${rows.length} alternatives held ${share} of the probability; shares of that`));
     const table = make("table", "acs-tip-table");
-    table.append(make("caption", "acs-hidden", "Alternative, its share as returned by the model, and under these settings"), heads());
+    table.append(make("caption", "acs-hidden", "Alternative, its share as returned, and under these settings"), heads());
     for (const one of rows) table.append(line(one, covered));
     this.#token.append(table);
   }

@@ -16,6 +16,7 @@ import { PromptBox } from "../parts/promptbox";
 import { roundsOf, roundWords, shownAfter } from "../parts/rounds";
 import type { Around } from "../parts/run";
 import { Tooltip } from "../parts/tooltip";
+import { askedOf } from "../state";
 
 const KEEP_AFTER_MS = 300;
 const BUSY_AFTER_MS = 1000;
@@ -144,10 +145,7 @@ class Board {
     const laneOf = (element: HTMLElement) => this.#lanes.find((lane) => lane.element.contains(element));
     const inspection = {
       look: (element: HTMLElement) => laneOf(element)?.look(element),
-      describe: ({ node, piece, parts }: Looked) => {
-        const asked = this.host.state.runs[node.run]?.request["logprobs"];
-        return describe(node, piece, typeof asked === "number" ? asked : null, parts);
-      },
+      describe: ({ node, piece, parts }: Looked) => describe(node, piece, askedOf(this.host.state.runs[node.run]), parts),
       chosen: (element: HTMLElement, looked: Looked) => laneOf(element)?.view?.choose(element, looked),
     };
     inspect(this.element, this.#tip, inspection, signal);
@@ -237,7 +235,6 @@ function onSend(event: KeyboardEvent, send: () => void): void {
 
 function button(name: string, words: string, about: string): HTMLButtonElement {
   const made = make("button", name, words);
-  made.type = "button";
   made.title = about;
   return made;
 }

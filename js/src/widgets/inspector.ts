@@ -127,7 +127,6 @@ class View {
     const line = make("div", "acs-status");
     line.append(...statistics(this.reading).map((one) => make("span", "", one)));
     const copy = make("button", "acs-quiet acs-act", "Copy as table");
-    copy.type = "button";
     copy.title = "One row a token, tab-separated: pandas.read_clipboard(sep='\\t')";
     copy.addEventListener("click", () => void this.#copy());
     const side = make("span", "acs-side");
@@ -169,7 +168,6 @@ class View {
     label.htmlFor = input.id;
     const go = make("button", "acs-quiet acs-act", "Find");
     const clear = make("button", "acs-quiet acs-act", "Clear");
-    clear.type = "button";
     clear.hidden = true;
     form.addEventListener("submit", (event) => {
       event.preventDefault();

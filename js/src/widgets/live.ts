@@ -14,7 +14,7 @@ import { inspect, type Looked } from "../parts/inspect";
 import { branchName, rootOf, sourceOf } from "../parts/road";
 import { RunView, type Around } from "../parts/run";
 import { Tooltip } from "../parts/tooltip";
-import { echoed } from "../state";
+import { askedOf, echoed } from "../state";
 
 /** Draws a host into an element until the signal says otherwise. */
 function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
@@ -25,7 +25,6 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
   const giveUp = make("button", "acs-quiet acs-act", "Stop");
   told.setAttribute("role", "status");
   told.hidden = true;
-  giveUp.type = "button";
   giveUp.addEventListener("click", () => host.giveUp());
   told.append(line, " ");
   root.append(told, tip.element);
@@ -94,7 +93,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     describe: (looked: Looked, done: (() => void) | null) => {
       const { node, piece, parts } = looked;
       const can = done !== null && canBranch && canLeave(host.state, looked);
-      return describe(node, piece, asked(host, node.run), parts, can ? acts(looked, done) : null);
+      return describe(node, piece, askedOf(host.state.runs[node.run]), parts, can ? acts(looked, done) : null);
     },
     chosen: (element: HTMLElement, looked: Looked) => views.get(looked.node.run)?.choose(element, looked),
   };
@@ -102,6 +101,7 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
 
   const around: Around = {
     choices,
+    most: 2000,
     showPrompt: host.option<boolean>("show_prompt") === true,
     locate: canBranch ? (node) => wish({ type: "Locate", node }) : null,
     edit: canBranch ? (node) => edit(node, 0) : null,
@@ -185,11 +185,6 @@ function draw(host: Host, el: HTMLElement, signal: AbortSignal): void {
     tip.hide();
     root.remove();
   });
-}
-
-function asked(host: Host, run: string): number | null {
-  const value = host.state.runs[run]?.request["logprobs"];
-  return typeof value === "number" ? value : null;
 }
 
 export default () => widget(draw);

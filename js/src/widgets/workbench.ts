@@ -234,7 +234,6 @@ class Bench {
 
 function button(name: string, words: string, about: string): HTMLButtonElement {
   const made = make("button", name, words);
-  made.type = "button";
   made.title = about;
   return made;
 }

@@ -193,7 +193,6 @@ export class GraphView {
     const box = make("div", "acs-graph-tools");
     for (const [words, about, by] of [["+", "Nearer (+)", 1], ["−", "Further away (−)", -1], ["⤢", "All of it (0)", 0]] as const) {
       const button = make("button", "acs-quiet acs-act", words);
-      button.type = "button";
       button.tabIndex = -1; // the keys do it
       button.title = about;
       button.setAttribute("aria-label", about);

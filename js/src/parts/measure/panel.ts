@@ -33,7 +33,6 @@ export class MeasurePanel {
   constructor(readonly wish: (intent: Tending) => void, readonly closed: () => void) {
     this.#title.id = freshId("measure");
     const close = make("button", "acs-quiet", "Close");
-    close.type = "button";
     close.addEventListener("click", () => this.close());
     const top = make("div", "acs-m-top");
     top.append(this.#title, close);
@@ -106,7 +105,6 @@ export class MeasurePanel {
 
   #build(): void {
     this.#start.type = "submit";
-    this.#stop.type = "button";
     this.#stop.addEventListener("click", () => this.#send({ stop: true }));
     const follow = this.#button("Branch here", "Make a node of the text to this cell", () => this.#follow());
     const nearer = this.#button("Zoom in", "Enter, or a double click", () => this.#map.zoomIn());
@@ -122,7 +120,6 @@ export class MeasurePanel {
 
   #button(text: string, title: string, act: () => void): HTMLElement {
     const button = make("button", "acs-quiet", text);
-    button.type = "button";
     button.title = title;
     button.addEventListener("click", act);
     return button;

@@ -35,7 +35,6 @@ function way(row: Way, light: (nodes: string[]) => void): HTMLElement {
   const words = row.token === null ? "end of text" : shown(row.token);
   if (row.count > 0) {
     const button = make("button", "acs-quiet", words);
-    button.type = "button";
     button.title = "Light these samples up";
     button.addEventListener("click", () => light(row.nodes));
     name.append(button);
