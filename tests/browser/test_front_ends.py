@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 from acs_jupyter import load
 from tests.browser.cell_page import ENDED, SCRIPT, setup, text_of
 from tests.browser.labkit import Notebook, answers, free_port, painted, point_at, shoot, write_notebook
+from tests.support.desks import until
 from tests.support.servers import environment
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ def asked(page: Page) -> None:
     bench.get_by_role("spinbutton", name="max_tokens").or_(bench.get_by_label("max_tokens")).first.fill("4")
     bench.get_by_role("button", name="Run", exact=True).click()
     bench.locator(".acs-run[data-outcome=done]").wait_for(timeout=60_000)
+
+
+def whole(nb: Notebook, path: Path, runs: int) -> bool:
+    """Whether the notebook has so many when it is saved now: a last copy comes a moment after its run's end."""
+    nb.save()
+    return len(load(path)) >= runs
 
 
 @pytest.fixture
@@ -109,7 +116,7 @@ def test_notebook_7_streams_stops_saves_and_reopens(
             nb.run(index)
         seen(page, name.partition(".")[0])
         asked(page)
-        nb.save()
+        until(lambda: whole(nb, root / name, 3), 20)
     finally:
         nb.end_kernels()
     assert [one.outcome for one in load(root / name)] == ["done", "stopped", "done"]
