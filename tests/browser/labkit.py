@@ -244,15 +244,16 @@ ON_TOP = """element => {
 }"""
 
 
-def painted(element: Locator, *, scroll: bool = False, seconds: float = 5.0) -> bool:
-    """Whether an element is really on top at its centre, neither clipped nor covered, within some seconds: what is
-    beside it may still get its size. ``scroll``: it is brought into view first."""
+def painted(element: Locator, *, scroll: bool = False, seconds: float = 0.0) -> bool:
+    """Whether an element is really on top at its centre, neither clipped nor covered, now or within some seconds, where
+    what is beside it may still get its size. ``scroll``: it is brought into view first."""
     last = time.monotonic() + seconds
     while True:
         if scroll:
             element.scroll_into_view_if_needed()
-        if element.evaluate(ON_TOP) or time.monotonic() > last:
-            return bool(element.evaluate(ON_TOP))
+        found = bool(element.evaluate(ON_TOP))
+        if found or time.monotonic() >= last:
+            return found
         element.page.wait_for_timeout(100)
 
 

@@ -323,8 +323,8 @@ def test_every_card_can_be_seen_whole(
         box.scroll_into_view_if_needed()
         shoot(page, f"loom-cards-{height}-{theme.lower()}")
     for card in hands.cards.all():
-        assert painted(card.locator(".acs-finish"), scroll=True)
-        assert painted(card.locator(".acs-loom-head"), scroll=True)
+        assert painted(card.locator(".acs-finish"), scroll=True, seconds=5)
+        assert painted(card.locator(".acs-loom-head"), scroll=True, seconds=5)
         assert card.locator(".acs-boxed").evaluate("e => e.scrollTop") == 0
         assert card.locator(".acs-boxed").evaluate("e => e.scrollHeight - e.clientHeight") > 0
     inside, last = box.bounding_box(), hands.cards.last.bounding_box()
