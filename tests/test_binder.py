@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.browser.labkit import PANEL, Notebook, answers, chromium, free_port, point_at, shoot
+from tests.browser.labkit import PANEL, Notebook, answers, chromium, point_at, shoot
+from tests.support.ports import free_port
 from tests.support.prefix_proxy import Proxy, proxied
 
 if TYPE_CHECKING:

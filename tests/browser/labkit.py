@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -277,14 +278,6 @@ def _add_ipykernel_6(data: Path) -> None:
     folder = data / "kernels" / "ipykernel6"
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text(json.dumps(spec))
-
-
-def free_port() -> int:
-    """One that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answers(url: str) -> bool:

@@ -14,8 +14,9 @@ from playwright.sync_api import expect
 
 from acs_jupyter import load
 from tests.browser.cell_page import ENDED, SCRIPT, setup, text_of
-from tests.browser.labkit import Notebook, answers, free_port, painted, point_at, shoot, write_notebook
+from tests.browser.labkit import Notebook, answers, painted, point_at, shoot, write_notebook
 from tests.support.desks import until
+from tests.support.ports import free_port
 from tests.support.servers import environment
 
 if TYPE_CHECKING:

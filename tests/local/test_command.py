@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from acs_jupyter import __version__
 from acs_jupyter.local import workbooks
 from tests.support.command import one_line, run
 from tests.support.desks import until
+from tests.support.ports import free_port
 from tests.support.servers import environment, serving
 
 
@@ -123,9 +123,7 @@ def test_missing_extra_names_the_command(tmp_path: Path) -> None:
 
 
 def test_demo_runs_and_ends_together(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "acs_jupyter", "demo", "--no-browser", "--port", str(port)]
     log = (tmp_path / "log").open("w+")
     process = subprocess.Popen(

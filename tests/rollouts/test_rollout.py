@@ -14,7 +14,7 @@ from acs_jupyter import AsyncClient, Client, Rollout, rollout, rollout_async
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.local.desk import Limits
 from tests.support.desks import OWN, counter
-from tests.support.player import DONE, Player, frames, stream, whole
+from tests.support.player import DONE, Player, frames, most_at_once, stream, whole
 from tests.support.rollout_kill import survive
 from tests.support.rollouts import NO_LIST, SLOW, WORDS, run
 
@@ -263,13 +263,15 @@ def test_models_are_asked_in_turn_and_each_has_its_limit() -> None:
         "object": "list",
         "data": [{"id": "a"}, {"id": "b", "capabilities": {"max_inflight_per_key": 1}}],
     }
-    answer = stream(0.05, *frames(["x"]), DONE)
+    answer = stream(0.05, b"".join([*frames(["x"]), DONE]))
     with Player([answer], {"/models": whole(models)}) as player, Client(player.base, "k") as client:
         made = run(client, WORDS[:8], models=["a", "b"], in_flight=4)
-        order = [request.json["model"] for request in player.requests]  # type: ignore[index]
+        asked = {name: [r for r in player.requests if r.json["model"] == name] for name in "ab"}  # type: ignore[index]
     assert made.stats.done == 16
-    assert "b" in order[:4]
-    assert order[:6].count("b") <= 2
+    assert [len(requests) for requests in asked.values()] == [8, 8]
+    assert asked["b"][0].came_at < asked["a"][-1].came_at  # not one model after the other
+    assert most_at_once(asked["b"]) == 1
+    assert most_at_once(asked["a"]) > 1
 
 
 def test_a_batch_with_one_bad_prompt_is_sent_one_by_one(tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ For tests that need exact control of the socket: cuts in the middle of a charact
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import math
+import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 Step = bytes | float
@@ -25,12 +28,22 @@ class Request:
     headers: dict[str, str]
     body: bytes
     connection: int
+    came_at: float = field(default_factory=time.monotonic)
+    last_at: float | None = None
+    """When the last step of the answer began: the client can know of its end a little later at the earliest."""
     left_at: float | None = None
     """When the client closed the socket while the answer was still being played."""
 
     @property
     def json(self) -> object:
         return json.loads(self.body)
+
+
+def most_at_once(requests: Iterable[Request]) -> int:
+    """How many of these requests, all of them answered, were with the server at one time."""
+    begun = [(one.came_at, 1) for one in requests]
+    ended = [(one.last_at or math.inf, -1) for one in requests]
+    return max(itertools.accumulate(change for _, change in sorted(begun + ended)))
 
 
 @dataclass
@@ -85,6 +98,8 @@ class Player:
                     return
 
     def _answer(self, request: Request) -> list[Step]:
+        if not re.search("/v1/|/tokenize ", request.line):  # a stranger asks for who had this port before
+            return whole({}, "404 Not Found")
         for ending, fixed in self.routes.items():
             if request.line.split(" ")[1].endswith(ending):
                 return fixed
@@ -92,7 +107,9 @@ class Player:
         return self.answers[min(len(self.requests), len(self.answers)) - 1]
 
     def _play(self, connection: socket.socket, request: Request, answer: list[Step]) -> bool:
-        for step in answer:
+        for number, step in enumerate(answer, 1):
+            if number == len(answer):
+                request.last_at = time.monotonic()
             if isinstance(step, bytes):
                 try:
                     connection.sendall(step)
