@@ -77,11 +77,12 @@ def notebook(request: pytest.FixtureRequest, root: Path, base: str, page: Page):
     """``notebook(cells)`` writes a notebook named after the test and opens it; its kernel ends with the test."""
     opened: list[Notebook] = []
 
-    def make(*cells: str, kernel: str = "python3") -> Notebook:
+    def make(*cells: str, kernel: str = "python3", theme: str = "light", height: int = 0) -> Notebook:
         name = f"{request.node.name}.ipynb".replace("[", "-").replace("]", "")
         write_notebook(root / name, cells, kernel)
+        page.set_viewport_size({**VIEW, "height": height or VIEW["height"]})
         opened.append(Notebook(page, base, name).open())
-        opened[-1].theme("JupyterLab Light")  # the lab keeps what another test chose
+        opened[-1].theme(theme)  # the lab keeps what another test chose
         return opened[-1]
 
     yield make

@@ -165,12 +165,22 @@ class Notebook:
         return self
 
     def theme(self, name: str) -> None:
-        """Have the lab drawn in a theme, ``JupyterLab Dark``; it stays so for the pages that come."""
+        """Have the lab drawn in a theme, such as ``dark``; it stays so for the pages that come."""
+        full = f"JupyterLab {name.title()}"
+        if self.page.evaluate("document.body.dataset.jpThemeName") == full:
+            return
         self.page.evaluate(
             "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)",
-            name,
+            full,
         )
-        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=full)
+        self.page.wait_for_timeout(300)  # its style sheet comes
+
+    def in_both_themes(self) -> Iterator[str]:
+        """Draw what is there in one theme after the other, and tell which; the light one stays."""
+        for name in ("dark", "light"):
+            self.theme(name)
+            yield name
 
     def start(self, index: int) -> None:
         """Run a cell without waiting for it."""

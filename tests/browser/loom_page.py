@@ -8,9 +8,8 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.cell_page import SCRIPT
-from tests.browser.labkit import CHECKOUT, Notebook
+from tests.browser.labkit import Notebook
 
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
 PROMPT = f"{SCRIPT}tokens=12 alternatives=3\nOnce upon a time"
 CELLS = (
     f"from acs_jupyter import Loom\nloom = Loom({PROMPT!r}, max_tokens=12)\nloom",
@@ -19,16 +18,6 @@ CELLS = (
     "loom.select(loom.frame().query('depth == 1'))",
     "loom.show(height=300)",
 )
-
-
-def violations(page: Page) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async () => {
-          const { violations } = await axe.run(document.querySelector(".acs-loom"), { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }"""
-    )
-    return found
 
 
 class Desk:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from tests.browser.axe import AXE
 from tests.browser.cell_page import setup
 from tests.browser.conftest import VIEW
 from tests.browser.labkit import CHECKOUT, Notebook, shoot
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from tests.support.servers import Running
 
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
 ASKED = CHECKOUT / "tests" / "browser" / "access.js"
 MIXED = "مرحبا بالعالم 123, שלום עולם (abc) 版本二、漢字 🎉👩‍👩‍👧 end"
 SAYS = f'#scripted say="{MIXED}" alternatives=4\n'
@@ -117,10 +117,10 @@ def test_every_window_under_the_settings_of_many(
     room.clean("violations")
     room.pictures("forced")
     page.emulate_media(forced_colors="none")
-    for theme in ("JupyterLab Dark High Contrast", "JupyterLab Light"):
+    for theme in ("dark high contrast", "light"):
         nb.theme(theme)
         room.clean("violations")
-        room.pictures(theme.split()[1].lower())
+        room.pictures(theme.split()[0])
 
     page.set_viewport_size({"width": VIEW["width"] // 2, "height": VIEW["height"] // 2})  # 200 %
     room.fits()

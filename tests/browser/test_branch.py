@@ -6,22 +6,21 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
 from acs_jupyter import load
+from tests.browser.axe import violations
 from tests.browser.cells import SETUP
-from tests.browser.labkit import CHECKOUT, PANEL, Notebook, painted, shoot
+from tests.browser.labkit import PANEL, Notebook, painted, shoot
 from tests.support.servers import Running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 Open = Callable[..., Notebook]
-
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def setup(server: Running) -> str:
@@ -68,27 +67,6 @@ def pinned(output: Locator, place: int, token: int) -> Locator:
     return tip
 
 
-def theme(page: Page, name: str) -> None:
-    page.evaluate(
-        "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)",
-        f"JupyterLab {name.title()}",
-    )
-    page.wait_for_function("n => document.body.dataset.jpThemeLight === String(n === 'light')", arg=name)
-    page.wait_for_timeout(200)
-
-
-def violations(page: Page, cell: int) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async cell => {
-          const root = document.querySelectorAll(".jp-Notebook .jp-Cell")[cell].querySelector(".acs-live");
-          const { violations } = await axe.run(root, { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }""",
-        cell,
-    )
-    return found
-
-
 def test_branches_stand_beside_what_they_left(
     notebook: Open, page: Page, root: Path, scripted_server: Running
 ) -> None:
@@ -120,7 +98,7 @@ def test_branches_stand_beside_what_they_left(
     assert edited[1] == prompt + whole
     assert edited[0].startswith(whole)
     assert len(edited[0]) > len(whole)
-    _in_both_themes(page, out)
+    _in_both_themes(nb, out)
 
     # What was saved holds them all, and reads without a kernel.
     page.wait_for_timeout(500)
@@ -239,16 +217,13 @@ def _by_hand(page: Page, out: Locator) -> None:
     assert new.locator("textarea").count() == 0
 
 
-def _in_both_themes(page: Page, out: Locator) -> None:
-    page.evaluate(AXE.read_text())
-    for name in ("light", "dark"):
-        theme(page, name)
+def _in_both_themes(nb: Notebook, out: Locator) -> None:
+    for name in nb.in_both_themes():
         out.scroll_into_view_if_needed()
         pinned(out, 0, 2)
-        shoot(page, f"branches-{name}")
-        assert violations(page, 1) == []
-        page.keyboard.press("Escape")
-    theme(page, "light")
+        shoot(nb.page, f"branches-{name}")
+        assert violations(out.locator(".acs-live")) == []
+        nb.page.keyboard.press("Escape")
 
 
 def test_twelve_branches_stream_stop_alone_and_outlive_a_reload(

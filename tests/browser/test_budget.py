@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.browser.axe import violations
 from tests.browser.cell_page import setup
-from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
+from tests.browser.labkit import Notebook, shoot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Locator, Page
 
     from tests.support.servers import Running
 
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
+Open = Callable[..., Notebook]
 CELLS = (
     "%acs budget --limit 2000",
     "from acs_jupyter import BudgetMeter\nBudgetMeter()",
@@ -32,79 +32,80 @@ CELLS = (
 WITHOUT, AGAIN, SESSION = 8, 9, 10
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_meter_moves_warns_and_stays(
-    root: Path, browser: Browser, scripted_server: Running, theme: str
+    notebook: Open, page: Page, scripted_server: Running, tmp_path: Path
 ) -> None:
-    ledger = f"\nos.environ['ACS_LEDGER'] = {str(root / f'{theme}.sqlite3')!r}"
-    first = setup(scripted_server).replace("\n%load", f"{ledger}\n%load")
-    write_notebook(root / f"budget-{theme}.ipynb", (first, *CELLS))
-    with lab(root, DARK if theme == "dark" else {}) as base:
-        page = browser.new_page(viewport={"width": 1100, "height": 900})
-        nb = Notebook(page, base, f"budget-{theme}.ipynb").open()
-        nb.run(0)
-        nb.run(1)
-        assert "has a limit of 2,000 tokens a month" in nb.printed(1)
-        nb.run(2)
-        meter = nb.output(2).locator(".acs-budget")
-        meter.wait_for()
-        assert told(meter) == "0 tokens spent, 0 held, 2,000 tokens left of 2,000"
-        without_a_limit(nb, meter, theme)
-        nb.start(3)
-        seen = watch(page)
-        shoot(page, f"budget-running-{theme}")
-        nb.wait(3)
-        # It moved while the kernel's main thread was busy, and what was held went down as what was spent went up.
-        assert len(seen) >= 3
-        assert [spent for spent, _ in seen] == sorted(spent for spent, _ in seen)
-        assert len({spent + held for spent, held in seen if held}) == 1
-        assert any(0 < held < 600 for _, held in seen)
-        figures = meter.locator(".acs-budget-figure").all_inner_texts()
-        assert [text.split("\n")[0] for text in figures] == [
-            "spent", "held", "left", "rate", "month’s end", "this session",
-        ]  # fmt: skip
-        assert meter.get_attribute("data-level") == "ok"
-        nb.run(4)
-        page.wait_for_function("document.querySelector('.acs-budget').dataset.level === 'warn'")
-        assert "% of the limit is spent or held" in meter.locator(".acs-budget-warning").inner_text()
-        assert "% of the limit" in meter.get_by_role("status").text_content()
-        page.evaluate(AXE.read_text())
-        assert violations(page) == []
-        meter.get_by_role("meter").focus()
-        shoot(page, f"budget-warn-{theme}")
-        refused(nb)
-        text_and_frame(nb, theme)
-        of_the_session(nb, meter, theme)
-        saved(nb, theme)
-        page.close()
+    ledger = f"\nos.environ['ACS_LEDGER'] = {str(tmp_path / 'ledger.sqlite3')!r}"
+    nb = notebook(setup(scripted_server).replace("\n%load", f"{ledger}\n%load"), *CELLS)
+    nb.run(0)
+    nb.run(1)
+    assert "has a limit of 2,000 tokens a month" in nb.printed(1)
+    nb.run(2)
+    meter = nb.output(2).locator(".acs-budget")
+    meter.wait_for()
+    assert told(meter) == "0 tokens spent, 0 held, 2,000 tokens left of 2,000"
+    without_a_limit(nb, meter)
+    it_moves(nb, meter)
+    it_warns(nb, meter)
+    refused(nb)
+    text_and_frame(nb)
+    of_the_session(nb, meter)
+    saved(nb)
 
 
-def without_a_limit(nb: Notebook, meter: Any, theme: str) -> None:
+def looks(nb: Notebook, part: Locator, name: str) -> None:
+    """Pictures, and what axe finds, in both themes."""
+    for theme in nb.in_both_themes():
+        nb.page.evaluate("scrollTo(0, 0)")
+        part.scroll_into_view_if_needed()
+        shoot(nb.page, f"budget-{name}-{theme}")
+        assert violations(part) == [], theme
+
+
+def without_a_limit(nb: Notebook, meter: Locator) -> None:
     nb.run(WITHOUT)
     meter.locator(".acs-budget-bar").wait_for(state="hidden")
     assert "no limit" in meter.locator(".acs-budget-figures").inner_text()
-    nb.page.evaluate(AXE.read_text())
-    assert violations(nb.page) == []
-    nb.page.evaluate("scrollTo(0, 0)")
-    meter.scroll_into_view_if_needed()
-    shoot(nb.page, f"budget-free-{theme}")
+    looks(nb, meter, "free")
     nb.run(AGAIN)
     meter.locator(".acs-budget-bar").wait_for(state="visible")
 
 
-def of_the_session(nb: Notebook, meter: Any, theme: str) -> None:
+def it_moves(nb: Notebook, meter: Locator) -> None:
+    """While the kernel's main thread is busy; and what is held goes down as what is spent goes up."""
+    nb.start(3)
+    seen = watch(nb.page)
+    shoot(nb.page, "budget-running")
+    nb.wait(3)
+    assert len(seen) >= 3
+    assert [spent for spent, _ in seen] == sorted(spent for spent, _ in seen)
+    assert len({spent + held for spent, held in seen if held}) == 1
+    assert any(0 < held < 600 for _, held in seen)
+    figures = meter.locator(".acs-budget-figure").all_inner_texts()
+    assert [text.split("\n")[0] for text in figures] == [
+        "spent", "held", "left", "rate", "month’s end", "this session",
+    ]  # fmt: skip
+    assert meter.get_attribute("data-level") == "ok"
+
+
+def it_warns(nb: Notebook, meter: Locator) -> None:
+    nb.run(4)
+    nb.page.wait_for_function("document.querySelector('.acs-budget').dataset.level === 'warn'")
+    assert "% of the limit is spent or held" in meter.locator(".acs-budget-warning").inner_text()
+    assert "% of the limit" in str(meter.get_by_role("status").text_content())
+    meter.get_by_role("meter").focus()
+    looks(nb, meter, "warn")
+
+
+def of_the_session(nb: Notebook, meter: Locator) -> None:
     """More is spent than the session may have: bar, words and colour follow that limit."""
     nb.run(SESSION)
-    nb.page.evaluate("scrollTo(0, 0)")
-    meter.scroll_into_view_if_needed()
     meter.get_by_text("this session's limit is reached").first.wait_for(state="attached")
     assert meter.get_attribute("data-level") == "over"
     assert "0 tokens left of 300" in told(meter)
     assert "of this session’s 300" in str(meter.locator(".acs-budget-figures").text_content())
     assert meter.locator(".acs-budget-spent").evaluate("one => one.style.width") == "100%"
-    nb.page.evaluate(AXE.read_text())
-    assert violations(nb.page) == []
-    shoot(nb.page, f"budget-session-{theme}")
+    looks(nb, meter, "session")
 
 
 def refused(nb: Notebook) -> None:
@@ -117,16 +118,16 @@ def refused(nb: Notebook) -> None:
     assert "The --budget of this cell leaves 100 of 100 tokens" in nb.output(6).inner_text()
 
 
-def text_and_frame(nb: Notebook, theme: str) -> None:
+def text_and_frame(nb: Notebook) -> None:
     nb.run(7)
     assert "tokens spent in" in nb.printed(7)
-    assert f"budget-{theme}.ipynb" in nb.output(7).locator("table").inner_text()
+    assert nb.name in nb.output(7).locator("table").inner_text()
     assert nb.output(7).locator("table").count() == 1
     nb.output(7).scroll_into_view_if_needed()
-    shoot(nb.page, f"budget-text-{theme}")
+    shoot(nb.page, "budget-text")
 
 
-def saved(nb: Notebook, theme: str) -> None:
+def saved(nb: Notebook) -> None:
     nb.save()
     nb.end_kernels()
     nb.page.goto("about:blank")
@@ -137,10 +138,10 @@ def saved(nb: Notebook, theme: str) -> None:
     assert "this session's limit is reached" in line.inner_text()
     assert "as it stood at 20" in line.inner_text()
     assert "model not found" not in nb.output(2).inner_text()
-    shoot(nb.page, f"budget-saved-{theme}")
+    looks(nb, line, "saved")
 
 
-def told(meter: Any) -> str:
+def told(meter: Locator) -> str:
     return str(meter.get_by_role("meter").get_attribute("aria-valuetext"))
 
 
@@ -160,14 +161,3 @@ def watch(page: Page) -> list[tuple[int, int]]:
         })"""
     )
     return [(spent, held) for spent, held in seen]
-
-
-def violations(page: Page) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async () => {
-          const root = document.querySelector(".acs-budget");
-          const { violations } = await axe.run(root, { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }"""
-    )
-    return found

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from acs_jupyter import load
 from tests.browser.cell_page import ENDED, SCRIPT, setup, text_of
 from tests.browser.conftest import VIEW
-from tests.browser.labkit import DARK, PANEL, READY, Notebook, lab, point_at, shoot
+from tests.browser.labkit import PANEL, READY, Notebook, point_at, shoot
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
@@ -53,13 +53,14 @@ def test_paris(notebook: Open, page: Page, smollm_server: Running) -> None:
     assert logprob == pytest.approx(-0.26, abs=0.02)
 
 
-def test_the_notebook_of_the_demo(browser: Browser, smollm_server: Running, tmp_path: Path) -> None:
+def test_the_notebook_of_the_demo(page: Page, base: str, root: Path, smollm_server: Running) -> None:
     """The first notebook, all cells, in the dark theme; its saved copy reads without a kernel."""
     source = Path(__file__).parents[2] / "notebooks" / "01-first-completion.ipynb"
-    (tmp_path / source.name).write_bytes(source.read_bytes())
-    with lab(tmp_path, {**DARK}) as base:
-        page = browser.new_page(viewport={"width": 1200, "height": 1400})
-        nb = Notebook(page, base, source.name).open()
+    (root / source.name).write_bytes(source.read_bytes())
+    page.set_viewport_size({"width": 1200, "height": 1400})
+    nb = Notebook(page, base, source.name).open()
+    try:
+        nb.theme("dark")
         page.evaluate(
             """async code => {
               const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
@@ -73,8 +74,9 @@ def test_the_notebook_of_the_demo(browser: Browser, smollm_server: Running, tmp_
         page.wait_for_function("document.querySelectorAll('.acs-run[data-outcome=done]').length === 2")
         shoot(page, "demo-dark")
         nb.save()
-        page.close()
-    saved = json.loads((tmp_path / source.name).read_text())
+    finally:
+        nb.end_kernels()
+    saved = json.loads((root / source.name).read_text())
     copies = [
         output["data"]
         for cell in saved["cells"]

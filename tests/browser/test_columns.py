@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.labkit import Notebook, shoot
-from tests.browser.test_branch import closed, setup, theme
+from tests.browser.test_branch import closed, setup
 from tests.support.servers import Running
 
 if TYPE_CHECKING:
@@ -68,32 +67,32 @@ def test_a_branch_stands_beside_the_choice_it_left(
     expect(output.locator(".acs-branch[data-outcome=done]")).to_have_count(4, timeout=20_000)
     roads = output.locator(".acs-branch .acs-road ol").all_inner_texts()
     assert [text.replace("\n", " ").count("branch") for text in roads][:2] == [1, 2]
-    for name in ("light", "dark"):
-        theme(page, name)
+    for name in nb.in_both_themes():
         output.scroll_into_view_if_needed()
         shoot(page, f"four-branched-{name}")
 
 
-@pytest.mark.parametrize("cell", [LONG, FOUR], ids=["one", "four"])
 def test_a_row_of_many_branches_has_one_bar_in_each_direction(
-    notebook: Open, page: Page, scripted_server: Running, cell: str
+    notebook: Open, page: Page, scripted_server: Running
 ) -> None:
-    nb = notebook(setup(scripted_server), cell)
+    nb = notebook(setup(scripted_server), LONG, FOUR)
     nb.run(0)
-    nb.run(1)
-    output = nb.output(1)
+    for index, row, name in ((1, "row", "one"), (2, "group", "four")):
+        nb.run(index)
+        _one_bar_each(nb, nb.output(index), row, name)
+
+
+def _one_bar_each(nb: Notebook, output: Locator, row: str, name: str) -> None:
     closed(output, 1)
     first = output.locator(".acs-choice").first
     for number in range(8):
         branch(output, first, 3 + number)
         expect(output.locator(".acs-branch[data-outcome=done]")).to_have_count(number + 1, timeout=20_000)
     bars: list[Any] = output.locator(".acs-family").evaluate(BARS)
-    along = [name for name, _, right in bars if right]
-    assert along == ["row" if cell is LONG else "group"]
+    assert [name for name, _, right in bars if right] == [row]
     # Down only the texts scroll, each for itself.
     assert {name for name, down, _ in bars if down} <= {"text"}
     assert all(not down or not right for _, down, right in bars)
-    for name in ("light", "dark"):
-        theme(page, name)
+    for theme in nb.in_both_themes():
         output.scroll_into_view_if_needed()
-        shoot(page, f"many-branches-{'one' if cell is LONG else 'four'}-{name}")
+        shoot(nb.page, f"many-branches-{name}-{theme}")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from acs_jupyter import load
+from tests.browser.axe import violations
 from tests.browser.cell_page import setup
-from tests.browser.labkit import CHECKOUT, Notebook, lab, shoot, write_notebook
+from tests.browser.labkit import Notebook, shoot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Locator, Page
 
     from tests.support.servers import Running
 
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
+Open = Callable[..., Notebook]
 PROMPT = "#scripted tokens=60 alternatives=4\nOnce upon a <img src=x onerror=alert(1)> time"
 SLOW = "#scripted tokens=9000 rate=60 alternatives=2"
 BROKEN = "#scripted tokens=9 fault=cut after=4"
@@ -31,16 +33,6 @@ board""",
     """import json
 print(json.dumps(board.frame(every=True)[["lane", "round", "outcome", "text", "prompt"]].values.tolist()))""",
 )
-
-
-def violations(page: Page) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async () => {
-          const { violations } = await axe.run(document.querySelector(".acs-compare"), { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }"""
-    )
-    return found
 
 
 class Sitting:
@@ -199,35 +191,24 @@ def a_reload_and_the_saved_file_have_it(day: Sitting, saved: Path) -> None:
     assert day.nb.output(1).locator("img, script").count() == 0
 
 
-def test_a_sitting_at_the_board(browser: Browser, scripted_server: Running, tmp_path: Path) -> None:
-    write_notebook(tmp_path / "board.ipynb", (setup(scripted_server), *CELLS))
-    with lab(tmp_path) as base:
-        page = browser.new_page(viewport={"width": 1200, "height": 1250})
-        trouble: list[str] = []
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        nb = Notebook(page, base, "board.ipynb").open()
-        nb.run(0)
-        nb.run(1)
-        day = Sitting(nb)
-        day.board.wait_for()
-        page.evaluate(AXE.read_text())
-        lanes_stream_and_bad_ones_harm_no_other(day)
-        assert violations(page) == []
-        shoot(page, "compare-running-light")
-        differences_are_told_and_marked(day)
-        it_is_coloured_and_read_by_keys(day)
-        one_is_stopped_and_run_again(day)
-        the_prompt_is_changed_for_those_that_share_it(day)
-        a_lane_is_edited_in_place(day)
-        assert violations(page) == []
-        shoot(page, "compare-light")
-        page.evaluate(
-            "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }).then(() => null)"
-        )
-        page.wait_for_timeout(500)
-        assert violations(page) == []
-        shoot(page, "compare-dark")
-        a_reload_and_the_saved_file_have_it(day, tmp_path / "board.ipynb")
-        shoot(page, "compare-saved-dark")
-        assert trouble == []
-        page.close()
+def test_a_sitting_at_the_board(notebook: Open, page: Page, scripted_server: Running, root: Path) -> None:
+    nb = notebook(setup(scripted_server), *CELLS, height=1250)
+    nb.run(0)
+    nb.run(1)
+    day = Sitting(nb)
+    day.board.wait_for()
+    lanes_stream_and_bad_ones_harm_no_other(day)
+    assert violations(day.board) == []
+    shoot(page, "compare-running-light")
+    differences_are_told_and_marked(day)
+    it_is_coloured_and_read_by_keys(day)
+    one_is_stopped_and_run_again(day)
+    the_prompt_is_changed_for_those_that_share_it(day)
+    a_lane_is_edited_in_place(day)
+    assert violations(day.board) == []
+    shoot(page, "compare-light")
+    nb.theme("dark")
+    assert violations(day.board) == []
+    shoot(page, "compare-dark")
+    a_reload_and_the_saved_file_have_it(day, root / nb.name)
+    shoot(page, "compare-saved-dark")

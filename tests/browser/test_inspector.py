@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.browser.axe import violations
 from tests.browser.cell_page import setup
-from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
+from tests.browser.labkit import Notebook, shoot
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Locator, Page
 
     from tests.support.servers import Running
 
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
+Open = Callable[..., Notebook]
 TEXT = "The capital of France is Paris.\\nThe capital of 日本 is Tokyo <img src=x onerror=alert(1)> 🦊."
 CELLS = (
     f"from acs_jupyter import Inspector\nview = Inspector({TEXT!r}.replace('\\\\n', chr(10)))\nview",
@@ -30,38 +28,33 @@ _ = same.plot()""",
 )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_text_is_inspected(root: Path, browser: Browser, smollm_server: Running, theme: str) -> None:
-    write_notebook(root / f"inspector-{theme}.ipynb", (setup(smollm_server), *CELLS))
-    with lab(root, DARK if theme == "dark" else {}) as base:
-        context = browser.new_context(viewport={"width": 1150, "height": 1150})
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page = context.new_page()
-        trouble: list[str] = []
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-        nb = Notebook(page, base, f"inspector-{theme}.ipynb").open()
-        nb.run(0)
-        nb.run(1, timeout=60_000)
-        view = nb.output(1).locator(".acs-inspector")
-        view.wait_for()
-        assert "bits per byte" in view.locator(".acs-status").inner_text()
-        assert "<img src=x" in view.locator(".acs-text").evaluate("e => e.textContent")
-        assert view.locator("img").count() == 0
-        by_keys(view, page)
-        shoot(page, f"inspector-returned-{theme}")
-        whole(view, page)
-        search(view)
-        shoot(page, f"inspector-whole-{theme}")
-        page.evaluate(AXE.read_text())
-        assert violations(page) == []
-        beside_and_copy(view, page)
-        nb.run(2)
-        assert nb.printed(2).split() == ["Paris", "5"]
-        drawn_under_the_text(nb, theme)
-        saved(nb, theme)
-        assert trouble == []
-        context.close()
+def test_a_text_is_inspected(notebook: Open, page: Page, smollm_server: Running) -> None:
+    nb = notebook(setup(smollm_server), *CELLS, height=1150)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    nb.run(0)
+    nb.run(1, timeout=60_000)
+    view = nb.output(1).locator(".acs-inspector")
+    view.wait_for()
+    assert "bits per byte" in view.locator(".acs-status").inner_text()
+    assert "<img src=x" in view.locator(".acs-text").evaluate("e => e.textContent")
+    assert view.locator("img").count() == 0
+    by_keys(view, page)
+    looks(nb, view, "returned")
+    whole(view, page)
+    search(view)
+    looks(nb, view, "whole")
+    beside_and_copy(view, page)
+    nb.run(2)
+    assert nb.printed(2).split() == ["Paris", "5"]
+    drawn_under_the_text(nb)
+    saved(nb)
+
+
+def looks(nb: Notebook, part: Locator, name: str) -> None:
+    """Pictures, and what axe finds, in both themes."""
+    for theme in nb.in_both_themes():
+        shoot(nb.page, f"inspector-{name}-{theme}")
+        assert violations(part) == [], theme
 
 
 def by_keys(view: Locator, page: Page) -> None:
@@ -138,31 +131,31 @@ def beside_and_copy(view: Locator, page: Page) -> None:
     view.get_by_label("Show beside the tokens").select_option("nothing")
 
 
-def drawn_under_the_text(nb: Notebook, theme: str) -> None:
-    """Lines under stretches, thicker and of another kind by what they say; each reads in this theme."""
+def drawn_under_the_text(nb: Notebook) -> None:
+    """Lines under stretches, thicker and of another kind by what they say; each reads in both themes."""
     for cell in (3, 4, 5):
         nb.run(cell, timeout=60_000)
     seen = set()
-    for cell in (3, 4):
-        drawn = nb.output(cell).locator(".acs-diff")
-        drawn.wait_for()
-        lines = drawn.locator("[title]").evaluate_all(
+    drawn = [nb.output(cell).locator(".acs-diff") for cell in (3, 4)]
+    for one in drawn:
+        one.wait_for()
+        lines = one.locator("[title]").evaluate_all(
             "all => all.map(e => [getComputedStyle(e).borderBottomStyle, getComputedStyle(e).borderBottomWidth])"
         )
         marked = {(style, width) for style, width in lines if style in ("solid", "dashed")}
         assert marked
         seen |= marked
-        assert drawn.locator("b").count() == 0
+        assert one.locator("b").count() == 0
     assert len(seen) > 1
     assert nb.output(4).get_by_text("<b>rains</b>").count() == 1
     assert "largest" in nb.output(3).inner_text()
-    assert violations(nb.page, nb.output(3)) + violations(nb.page, nb.output(4)) == []
     nb.output(5).locator("img").wait_for()
     nb.output(5).scroll_into_view_if_needed()
-    shoot(nb.page, f"drawn-{theme}")
+    looks(nb, drawn[0], "difference")
+    looks(nb, drawn[1], "surgery")
 
 
-def saved(nb: Notebook, theme: str) -> None:
+def saved(nb: Notebook) -> None:
     """Without a kernel and without widgets the static view stands there alone."""
     nb.save()
     nb.end_kernels()
@@ -173,16 +166,4 @@ def saved(nb: Notebook, theme: str) -> None:
     assert "bits per byte" in static.inner_text()
     assert "<img src=x onerror=alert(1)>" in static.inner_text()
     assert static.locator("img").count() == 0
-    shoot(nb.page, f"inspector-saved-{theme}")
-
-
-def violations(page: Page, part: Locator | None = None) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async (part) => {
-          const root = part ?? document.querySelector(".acs-inspector");
-          const { violations } = await axe.run(root, { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }""",
-        None if part is None else part.locator(".acs-diff").element_handle(),
-    )
-    return found
+    looks(nb, static, "saved")

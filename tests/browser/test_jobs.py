@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.axe import violations
 from tests.browser.cell_page import setup
-from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
+from tests.browser.labkit import Notebook, shoot
 from tests.support.servers import Running, serving
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 Open = Callable[..., Notebook]
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
 KEY = "acs-bm-testtest-key-of-the-board-of-jobs"
 EVIL = "<img src=x onerror=alert(1)></td><script>alert(2)</script>"
 
@@ -43,18 +41,6 @@ def row(board: Locator, prompt: str) -> Locator:
     return board.locator(".acs-jobs-row").filter(has_text=prompt)
 
 
-def violations(page: Page, cell: int) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async cell => {
-          const root = document.querySelectorAll(".jp-Notebook .jp-Cell")[cell].querySelector(".acs-jobs");
-          const { violations } = await axe.run(root, { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }""",
-        cell,
-    )
-    return found
-
-
 def run_all(nb: Notebook, page: Page) -> None:
     for cell in range(6):
         nb.run(cell)
@@ -74,9 +60,8 @@ def test_the_board_while_work_runs(notebook: Open, page: Page, server: Running) 
     shoot(page, "jobs-light")
     _it_is_live_and_inert(nb, page, board)
     _results_are_opened(nb, page, board)
-    page.evaluate(AXE.read_text())
     for cell in (SLOW, EVIL_CELL, COMMAND, BOARD):
-        assert violations(page, cell) == []
+        assert violations(nb.output(cell).locator(".acs-jobs")) == []
     nb.save()
     nb.open(reset=False)
     _a_reloaded_page_still_cancels(nb, page)
@@ -144,42 +129,37 @@ def _a_reloaded_page_still_cancels(nb: Notebook, page: Page) -> None:
     assert "run it after all" in own_slow.inner_text()
 
 
-def test_in_the_dark_and_without_a_kernel(browser: Browser, tmp_path: Path, server: Running) -> None:
-    write_notebook(tmp_path / "jobs.ipynb", [setup(server), *CELLS])
-    with lab(tmp_path, {**DARK}) as base:
-        page = browser.new_page(viewport={"width": 1200, "height": 1500})
-        nb = Notebook(page, base, "jobs.ipynb").open()
-        run_all(nb, page)
-        nb.output(EVIL_CELL).locator(".acs-live .acs-text").wait_for()
-        page.wait_for_timeout(300)
-        shoot(page, "jobs-dark")
-        page.evaluate(AXE.read_text())
-        assert violations(page, BOARD) == []
-        board = nb.output(BOARD).locator(".acs-jobs")
-        nb.save()
-        nb.end_kernels()
-        board.locator(".acs-jobs-note").wait_for()
-        cancel = row(board, "lighthouse").get_by_role("button", name="Cancel job_")
-        assert cancel.get_attribute("aria-disabled") == "true"
-        assert violations(page, BOARD) == []
-        shoot(page, "jobs-dark-gone")
+def test_in_the_dark_and_without_a_kernel(notebook: Open, page: Page, server: Running) -> None:
+    nb = notebook(setup(server), *CELLS, theme="dark", height=1500)
+    run_all(nb, page)
+    nb.output(EVIL_CELL).locator(".acs-live .acs-text").wait_for()
+    page.wait_for_timeout(300)
+    shoot(page, "jobs-dark")
+    board = nb.output(BOARD).locator(".acs-jobs")
+    assert violations(board) == []
+    nb.save()
+    nb.end_kernels()
+    board.locator(".acs-jobs-note").wait_for()
+    cancel = row(board, "lighthouse").get_by_role("button", name="Cancel job_")
+    assert cancel.get_attribute("aria-disabled") == "true"
+    assert violations(board) == []
+    shoot(page, "jobs-dark-gone")
 
-        page.goto("about:blank")
-        nb.open()
-        static = nb.output(BOARD).locator(".acs-jobs-static")
-        static.wait_for()
-        assert "running" in static.inner_text()
-        assert EVIL in static.inner_text()
-        assert static.locator("img, script").count() == 0
-        for cell in (
-            SLOW,
-            EVIL_CELL,
-            BOARD,
-        ):  # in the end JupyterLab gives up on the widgets, and says so out of sight
-            page.wait_for_function(
-                "i => !document.querySelectorAll('.jp-Notebook .jp-Cell')[i].innerText.includes('widget')",
-                arg=cell,
-            )
-        assert nb.output(EVIL_CELL).locator(".acs-static pre").first.text_content().startswith(EVIL)
-        shoot(page, "jobs-dark-saved")
-        page.close()
+    page.goto("about:blank")
+    nb.open()
+    static = nb.output(BOARD).locator(".acs-jobs-static")
+    static.wait_for()
+    assert "running" in static.inner_text()
+    assert EVIL in static.inner_text()
+    assert static.locator("img, script").count() == 0
+    for cell in (
+        SLOW,
+        EVIL_CELL,
+        BOARD,
+    ):  # in the end JupyterLab gives up on the widgets, and says so out of sight
+        page.wait_for_function(
+            "i => !document.querySelectorAll('.jp-Notebook .jp-Cell')[i].innerText.includes('widget')",
+            arg=cell,
+        )
+    assert nb.output(EVIL_CELL).locator(".acs-static pre").first.text_content().startswith(EVIL)
+    shoot(page, "jobs-dark-saved")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.browser.cells import SETUP
-from tests.browser.labkit import Notebook, lab, point_at, shoot, write_notebook
+from tests.browser.labkit import Notebook, point_at, shoot
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from playwright.sync_api import Page
 
-    from playwright.sync_api import Browser
+Open = Callable[..., Notebook]
 
 STATES = (
     SETUP,
@@ -44,38 +43,34 @@ session.apply([*open_run("e"), head("e"), *(arrived("e.0", made) for made in tok
 )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_state_in_both_themes(root: Path, browser: Browser, theme: str) -> None:
-    write_notebook(root / f"looks-{theme}.ipynb", STATES)
-    settings = {"apputils-extension/themes": {"theme": f"JupyterLab {theme.title()}"}}
-    with lab(root, settings) as base:
-        page = browser.new_page(viewport={"width": 1200, "height": 900})
-        nb = Notebook(page, base, f"looks-{theme}.ipynb").open()
-        for index in range(4):
-            nb.run(index)
-        for index, name in ((1, "one"), (2, "several"), (3, "states")):
-            nb.output(index).scroll_into_view_if_needed()
-            if index == 1:
-                point_at(nb.output(1).locator(".acs-t").nth(27))
-            page.wait_for_timeout(250)
-            shoot(page, f"{name}-{theme}")
-        last = nb.output(1).locator(".acs-t").last
-        last.focus()
-        page.keyboard.press("ArrowLeft")
-        nb.output(1).locator(".acs-tip").wait_for(state="visible")
-        shoot(page, f"focus-{theme}")
-        columns = (
-            nb.output(2)
-            .locator(".acs-choice")
-            .evaluate_all("all => all.map(e => e.getBoundingClientRect().top)")
-        )
-        assert columns[0] == columns[1] == columns[2] < columns[3]
+def test_every_state_in_both_themes(notebook: Open, page: Page) -> None:
+    nb = notebook(*STATES)
+    for index in range(4):
+        nb.run(index)
+    for theme in nb.in_both_themes():
+        _pictures(nb, page, theme)
         contrast, *colours = nb.output(1).locator(".acs-text .acs-p7").first.evaluate(CONTRAST)
-        assert contrast >= 4.5, colours
-        assert nb.output(3).locator(".acs-lead").text_content() == "The lighthouse"
-        assert nb.output(1).locator(".acs-joined").count() == 1
-        nb.end_kernels()
-        page.close()
+        assert contrast >= 4.5, (theme, colours)
+    columns = (
+        nb.output(2).locator(".acs-choice").evaluate_all("all => all.map(e => e.getBoundingClientRect().top)")
+    )
+    assert columns[0] == columns[1] == columns[2] < columns[3]
+    assert nb.output(3).locator(".acs-lead").text_content() == "The lighthouse"
+    assert nb.output(1).locator(".acs-joined").count() == 1
+
+
+def _pictures(nb: Notebook, page: Page, theme: str) -> None:
+    for index, name in ((1, "one"), (2, "several"), (3, "states")):
+        nb.output(index).scroll_into_view_if_needed()
+        if index == 1:
+            point_at(nb.output(1).locator(".acs-t").nth(27))
+        page.wait_for_timeout(250)
+        shoot(page, f"{name}-{theme}")
+    nb.output(1).locator(".acs-t").last.focus()
+    page.keyboard.press("ArrowLeft")
+    nb.output(1).locator(".acs-tip").wait_for(state="visible")
+    shoot(page, f"focus-{theme}")
+    page.keyboard.press("Escape")
 
 
 CONTRAST = """element => {

@@ -11,9 +11,10 @@ from playwright.sync_api import Page, expect
 
 from acs_jupyter import Loom
 from acs_jupyter.looms.file import read
+from tests.browser.axe import violations
 from tests.browser.cell_page import setup
 from tests.browser.labkit import Notebook, shoot
-from tests.browser.loom_page import AXE, CELLS, Desk, violations
+from tests.browser.loom_page import CELLS, Desk
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
@@ -226,24 +227,20 @@ def test_a_day_at_the_loom(notebook: Open, page: Page, root: Path, scripted_serv
     nb = notebook(setup(scripted_server), *CELLS)
     nb.run(0)
     nb.run(1)
-    page.evaluate(AXE.read_text())
     desk = Desk(nb, page)
     desk.settled(1)
     it_grows(desk)
-    assert violations(page) == []
+    assert violations(desk.loom) == []
     it_edits_splits_and_merges(desk)
     it_searches_and_marks(desk)
     shoot(page, "loom-light")
     it_moves_folds_and_hoists(desk)
     python_and_the_window_share_a_selection(desk)
     an_alternative_is_a_branch(desk)
-    dark = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)"
-    page.evaluate(dark, "JupyterLab Dark")
-    page.wait_for_timeout(500)
-    assert violations(page) == []
+    nb.theme("dark")
+    assert violations(desk.loom) == []
     shoot(page, "loom-dark")
-    page.evaluate(dark, "JupyterLab Light")
-    page.wait_for_timeout(500)  # its style sheet comes
+    nb.theme("light")
     it_is_kept_and_two_windows_show_it(desk, root)
     no_key_has_left(desk)
     it_reads_without_a_kernel(desk)

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.axe import violations
 from tests.browser.cell_page import SCRIPT, setup
 from tests.browser.labkit import Notebook, painted, shoot
-from tests.browser.loom_page import AXE, CELLS, Desk, violations
+from tests.browser.loom_page import CELLS, Desk
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
-THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)"
 LAB = "window.jupyterapp.shell.currentWidget.content"
 PRINT = "import json; print(json.dumps([[n, loom.parent(n), loom.own_text(n), loom.marks(n)] for n in loom.nodes]))"
 """A cell; the desk reads what it prints."""
@@ -214,7 +213,6 @@ def test_by_mouse(notebook: Open, page: Page, scripted_server: Running) -> None:
     nb = notebook(setup(scripted_server), CELLS[0], PRINT)
     nb.run(0)
     nb.run(1)
-    page.evaluate(AXE.read_text())
     hands = Hands(nb, page)
     hands.settled(1)
     it_grows_and_branches(hands)
@@ -225,15 +223,9 @@ def test_by_mouse(notebook: Open, page: Page, scripted_server: Running) -> None:
     it_folds_hoists_and_searches(hands)
     its_graph_is_seen(hands)
     the_graph_has_keys(hands)
-    assert violations(page) == []
-    shoot(page, "loom-graph-light")
-    page.evaluate(THEME, "JupyterLab Dark")
-    page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
-    page.wait_for_timeout(500)  # its style sheet comes
-    assert violations(page) == []
-    shoot(page, "loom-graph-dark")
-    page.evaluate(THEME, "JupyterLab Light")
-    page.wait_for_function("document.body.dataset.jpThemeLight === 'true'")
+    for theme in nb.in_both_themes():
+        assert violations(hands.loom) == []
+        shoot(page, f"loom-graph-{theme}")
 
 
 def test_other_keys(notebook: Open, page: Page, scripted_server: Running) -> None:
@@ -298,30 +290,28 @@ def test_a_large_tree_has_a_minimap(notebook: Open, page: Page) -> None:
 CARDS = f"{SCRIPT}tokens=300 alternatives=2\nOnce"
 
 
-@pytest.mark.parametrize("height", [300, 620])
-def test_every_card_can_be_seen_whole(
-    notebook: Open, page: Page, scripted_server: Running, height: int
-) -> None:
+def test_every_card_can_be_seen_whole(notebook: Open, page: Page, scripted_server: Running) -> None:
     """Cards that have no room below each other scroll; one whose text was there begins at its beginning."""
     made = (
         f"from acs_jupyter import Client, Loom\nloom = Loom({CARDS!r}, client=Client(), max_tokens=300)\n"
-        f"grown = loom.grow(loom.roots[0], 7)\nloom.show(height={height})"
+        "grown = loom.grow(loom.roots[0], 7)\nloom.show(height=300)"
     )
-    nb = notebook(setup(scripted_server), made)
+    nb = notebook(setup(scripted_server), made, "loom.show(height=620)")
     nb.run(0)
-    nb.run(1)
-    hands = Hands(nb, page)
+    for index, height in ((1, 300), (2, 620)):
+        nb.run(index)
+        _every_card_is_whole(Hands(nb, page, index), height)
+
+
+def _every_card_is_whole(hands: Hands, height: int) -> None:
     hands.settled(8)
     hands.row(0).click()
     expect(hands.cards).to_have_count(7)
     box = hands.loom.locator(".acs-loom-main")
-    for theme in ("Dark", "Light"):
-        page.evaluate(THEME, f"JupyterLab {theme}")
-        page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(theme == 'Light').lower()}'")
-        page.wait_for_timeout(500)  # its style sheet comes
+    for theme in hands.nb.in_both_themes():
         box.evaluate("e => { e.scrollTop = 0; }")
         box.scroll_into_view_if_needed()
-        shoot(page, f"loom-cards-{height}-{theme.lower()}")
+        shoot(hands.page, f"loom-cards-{height}-{theme}")
     for card in hands.cards.all():
         assert painted(card.locator(".acs-finish"), scroll=True, seconds=5)
         assert painted(card.locator(".acs-loom-head"), scroll=True, seconds=5)
@@ -373,19 +363,19 @@ def test_one_of_several_is_stopped(notebook: Open, page: Page, scripted_server: 
     expect(hands.loom.locator(".acs-loom-busy")).to_have_count(0)
 
 
-@pytest.mark.parametrize("order", [("d", "d"), ("a",), ("x",), ("Shift+D",), ("0", "0"), ("i", "i")])
-def test_no_command_of_jupyterlab_is_reached(notebook: Open, page: Page, order: tuple[str, ...]) -> None:
-    nb = notebook("from acs_jupyter import Loom\nloom = Loom('x')\nloom", "1 + 1")
-    nb.run(0)
-    desk = Desk(nb, page, 0)
-    desk.settled(1)
-    for where in (desk.rows.first, desk.loom.get_by_role("button", name="Graph", exact=True)):
-        where.focus()
-        desk.keys(*order)
-        page.wait_for_timeout(100)
-        assert page.evaluate(f"[{LAB}.widgets.length, {LAB}.mode, {LAB}.activeCellIndex]") == [
-            2,
-            "command",
-            0,
-        ]
-        desk.keys("Escape")
+ORDERS = (("d", "d"), ("a",), ("x",), ("Shift+D",), ("0", "0"), ("i", "i"))
+
+
+def test_no_command_of_jupyterlab_is_reached(notebook: Open, page: Page) -> None:
+    nb = notebook(*["from acs_jupyter import Loom\nloom = Loom('x')\nloom"] * len(ORDERS), "1 + 1")
+    for index, order in enumerate(ORDERS):
+        nb.run(index)
+        desk = Desk(nb, page, index)
+        desk.settled(1)
+        for where in (desk.rows.first, desk.loom.get_by_role("button", name="Graph", exact=True)):
+            where.focus()
+            desk.keys(*order)
+            page.wait_for_timeout(100)
+            lab = page.evaluate(f"[{LAB}.widgets.length, {LAB}.mode, {LAB}.activeCellIndex]")
+            assert lab == [len(ORDERS) + 1, "command", index], (order, index)
+            desk.keys("Escape")

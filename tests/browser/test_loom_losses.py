@@ -8,9 +8,10 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import violations
 from tests.browser.cell_page import setup
 from tests.browser.labkit import Notebook
-from tests.browser.loom_page import AXE, Desk, violations
+from tests.browser.loom_page import Desk
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
@@ -55,7 +56,6 @@ def test_a_loom_without_nodes_goes_on_by_its_keys(
     notebook: Open, page: Page, scripted_server: Running
 ) -> None:
     nb, desk = shown(notebook, page, scripted_server, ONE)
-    page.add_script_tag(path=AXE)
     desk.settled(1)
     desk.rows.first.click()
     desk.keys("Delete")
@@ -63,7 +63,7 @@ def test_a_loom_without_nodes_goes_on_by_its_keys(
     none = desk.loom.locator(".acs-loom-none")
     expect(none).to_have_text("No nodes. u undoes the last step, w writes a root")
     expect(desk.loom.get_by_role("tree")).to_be_focused()
-    assert violations(page) == []
+    assert violations(desk.loom) == []
     desk.keys("u")
     desk.settled(1)
     expect(desk.current).to_be_focused()

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import violations
 from tests.browser.cell_page import setup
 from tests.browser.labkit import Notebook, shoot
-from tests.browser.loom_page import AXE, CELLS, Desk, violations
+from tests.browser.loom_page import CELLS, Desk
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
-THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)"
 PROMPT = "The capital of France is"
 STATIC = (
     "loom.trie(loom.roots[0])",
@@ -30,19 +30,11 @@ STRENGTHS = """all => all.map(e => [parseFloat(/this token ([\\d.]+) %/.exec(e.t
   Number(getComputedStyle(e).backgroundColor.match(/[\\d.]+/g)[3] ?? 1)])"""
 
 
-def in_theme(page: Page, name: str) -> None:
-    page.evaluate(THEME, name)
-    light = "false" if "Dark" in name else "true"
-    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
-    page.wait_for_timeout(500)  # its style sheet comes
-
-
-def both_themes(page: Page, name: str, found: list[Any]) -> None:
+def both_themes(desk: Desk, name: str, found: list[Any]) -> None:
     """A picture in each theme, and what axe finds there."""
-    for theme in ("Dark", "Light"):
-        in_theme(page, f"JupyterLab {theme}")
-        shoot(page, f"loom-{name}-{theme.lower()}")
-        found += [(name, theme, *each) for each in violations(page)]
+    for theme in desk.nb.in_both_themes():
+        shoot(desk.page, f"loom-{name}-{theme}")
+        found += [(name, theme, *each) for each in violations(desk.loom)]
 
 
 def samples_part(desk: Desk, found: list[Any]) -> None:
@@ -57,7 +49,7 @@ def samples_part(desk: Desk, found: list[Any]) -> None:
     counts = panel.locator("td:nth-child(2)").all_inner_texts()
     ways = [re.match(r"(\d+) of (\d+)", text) for text in counts]
     assert all(ways)
-    both_themes(desk.page, "trie", found)
+    both_themes(desk, "trie", found)
     way = panel.locator(".acs-m-token button").first
     way.focus()
     desk.keys("Enter")
@@ -80,7 +72,7 @@ def two_differ(desk: Desk, found: list[Any]) -> None:
     own = {node[0]: node[2] for node in desk.told(2)}
     text = panel.locator("tbody tr > td:nth-child(2) .acs-m-t").all_inner_texts()
     assert "".join(text).replace("·", " ").replace("↵", "\n") == own[str(ids[1])]
-    both_themes(desk.page, "diff", found)
+    both_themes(desk, "diff", found)
     panel.get_by_role("button", name="Close").click()
 
 
@@ -113,7 +105,7 @@ def what_may_follow(desk: Desk, found: list[Any]) -> str:
     assert len({alpha for _, alpha in strengths}) > 1
     heights = panel.locator(".acs-m-cell").evaluate_all("all => all.map(e => [e.style.left, e.offsetHeight])")
     assert sum(high for left, high in heights if left == "0px") <= 340
-    both_themes(desk.page, "map", found)
+    both_themes(desk, "map", found)
     cells.first.focus()
     expect(panel.locator(".acs-m-here")).to_contain_text(re.compile("^“·Paris”: [0-9.]+ %; this token"))
     desk.keys("ArrowRight")
@@ -162,7 +154,6 @@ def test_the_measures(notebook: Open, page: Page, smollm_server: Running) -> Non
     )
     nb.run(0)
     nb.run(1)
-    page.evaluate(AXE.read_text())
     desk = Desk(nb, page)
     desk.settled(1)
     found: list[Any] = []
@@ -171,13 +162,12 @@ def test_the_measures(notebook: Open, page: Page, smollm_server: Running) -> Non
     tint = what_may_follow(desk, found)
     for index in (6, 7, 8):
         nb.run(index)
-    for theme in ("Dark", "Light"):
-        in_theme(page, f"JupyterLab {theme}")
+    for theme in nb.in_both_themes():
         for index, name in ((6, "trie"), (7, "diff"), (8, "map")):
             shown = nb.output(index).locator(".acs-measure")
             shown.scroll_into_view_if_needed()
             expect(shown).to_be_visible()
-            shoot(page, f"measure-static-{name}-{theme.lower()}")
+            shoot(page, f"measure-static-{name}-{theme}")
         painted = nb.output(8).locator("svg > rect[fill-opacity]").first.evaluate(PAINTED)
         live = [float(part) for part in re.findall(r"[\d.]+", tint)]
         assert painted == pytest.approx(live, abs=0.01), "as the live one, in both themes"

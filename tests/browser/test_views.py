@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import violations
 from tests.browser.cells import SETUP
-from tests.browser.labkit import CHECKOUT, Notebook, painted, point_at, shoot
+from tests.browser.labkit import Notebook, painted, point_at, shoot
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 Open = Callable[..., Notebook]
-
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
 
 SHORT = """
 window = LiveCell(session, ["a"]); display(window)
@@ -50,34 +49,6 @@ session.apply([ev.Finished("k.0", "stop"), ev.RunClosed("k", "done")])
 """
 
 
-@pytest.fixture(params=["light", "dark"])
-def theme(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
-@pytest.fixture
-def themed(notebook: Open, page: Page, theme: str) -> Iterator[Open]:
-    """``notebook``, shown in a theme; the server's own comes back afterwards."""
-
-    def make(*cells: str) -> Notebook:
-        opened = notebook(*cells)
-        _theme(page, theme)
-        return opened
-
-    yield make
-    _theme(page, "light")
-
-
-def _theme(page: Page, name: str) -> None:
-    page.evaluate(
-        "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)",
-        f"JupyterLab {name.title()}",
-    )
-    page.wait_for_function("n => document.body.dataset.jpThemeLight === String(n === 'light')", arg=name)
-    page.wait_for_timeout(150)
-
-
 def _shown(nb: Notebook, *cells: int, tokens: int) -> Locator:
     for cell in cells:
         nb.run(cell)
@@ -98,8 +69,8 @@ def _classes(output: Locator) -> list[str]:
     return found
 
 
-def test_colour_by_each_measure_with_a_legend_and_numbers(themed: Open, page: Page, theme: str) -> None:
-    nb = themed(SETUP, KNOWN, SHORT)
+def test_colour_by_each_measure_with_a_legend_and_numbers(notebook: Open, page: Page) -> None:
+    nb = notebook(SETUP, KNOWN, SHORT)
     known = _shown(nb, 0, 1, tokens=4)
     legend = known.locator(".acs-legend")
     expected = {
@@ -130,13 +101,15 @@ def test_colour_by_each_measure_with_a_legend_and_numbers(themed: Open, page: Pa
     short = _shown(nb, 2, tokens=90)  # a later window takes up the choice
     assert short.get_by_label("Colour by").input_value() == "entropy"
     short.get_by_role("button", name="Numbers beside the tokens").click()
-    shoot(page, f"views-entropy-numbers-{theme}")
+    for theme in nb.in_both_themes():
+        shoot(page, f"views-entropy-numbers-{theme}")
     short.get_by_role("button", name="Numbers beside the tokens").click()
     _colour_by(short, "surprisal")
-    shoot(page, f"views-surprisal-{theme}")
     # Not by colour alone: the least likely are underlined twice.
     strongest = short.locator(".acs-t.acs-p5").first
-    assert strongest.evaluate("e => parseFloat(getComputedStyle(e).borderBottomWidth)") >= 1
+    for theme in nb.in_both_themes():
+        shoot(page, f"views-surprisal-{theme}")
+        assert strongest.evaluate("e => parseFloat(getComputedStyle(e).borderBottomWidth)") >= 1
 
 
 def _selected(text: Locator) -> str:
@@ -193,10 +166,8 @@ def test_recolouring_twenty_thousand_tokens_reaches_them_all(notebook: Open, pag
         assert output.locator(f".acs-t.acs-by-{view}").count() == 20_000
 
 
-def test_a_strip_shows_the_whole_of_a_long_text_and_leads_through_it(
-    themed: Open, page: Page, theme: str
-) -> None:
-    nb = themed(SETUP, SHORT, LONG)
+def test_a_strip_shows_the_whole_of_a_long_text_and_leads_through_it(notebook: Open, page: Page) -> None:
+    nb = notebook(SETUP, SHORT, LONG)
     short = _shown(nb, 0, 1, tokens=90)
     assert not short.locator(".acs-strip").is_visible()
     output = _shown(nb, 2, tokens=3000)
@@ -208,7 +179,8 @@ def test_a_strip_shows_the_whole_of_a_long_text_and_leads_through_it(
     assert strip.locator("canvas").evaluate(inked)
     tokens = output.locator(".acs-t")
     assert _in_box(output, tokens.nth(0))
-    shoot(page, f"strip-{theme}")
+    for theme in nb.in_both_themes():
+        shoot(page, f"strip-{theme}")
     box = strip.bounding_box()
     assert box is not None
     strip.click(position={"x": box["width"] * 0.8, "y": 6})
@@ -293,8 +265,8 @@ threading.Thread(target=feed, daemon=True).start()
     assert output.locator(".acs-text").evaluate("e => e.scrollTop") == 0
 
 
-def test_columns_scroll_together_and_mark_where_they_part(themed: Open, page: Page, theme: str) -> None:
-    nb = themed(SETUP, COLUMNS)
+def test_columns_scroll_together_and_mark_where_they_part(notebook: Open, page: Page) -> None:
+    nb = notebook(SETUP, COLUMNS)
     output = _shown(nb, 0, 1, tokens=3 * 209)
     boxes = output.locator(".acs-text")
     tops = "all => all.map(e => Math.round(e.scrollTop))"
@@ -332,13 +304,14 @@ def test_columns_scroll_together_and_mark_where_they_part(themed: Open, page: Pa
     point_at(marked.nth(1))
     tip = output.locator(".acs-tip")
     assert "part here" in tip.inner_text()
-    shoot(page, f"columns-{theme}")
+    for theme in nb.in_both_themes():
+        shoot(page, f"columns-{theme}")
     point_at(output.locator(".acs-t").nth(2))
     assert "part here" not in tip.inner_text()
 
 
-def test_the_tooltip_says_it_all(themed: Open, page: Page, theme: str) -> None:
-    nb = themed(SETUP, KNOWN)
+def test_the_tooltip_says_it_all(notebook: Open, page: Page) -> None:
+    nb = notebook(SETUP, KNOWN)
     output = _shown(nb, 0, 1, tokens=4)
     tokens, tip = output.locator(".acs-t"), output.locator(".acs-tip")
     point_at(tokens.nth(1))
@@ -356,7 +329,8 @@ def test_the_tooltip_says_it_all(themed: Open, page: Page, theme: str) -> None:
     assert "5.00 %" in rows[3]
     assert "−3.00" in rows[3]
     assert "sampled" in rows[3]
-    shoot(page, f"tooltip-{theme}")
+    for theme in nb.in_both_themes():
+        shoot(page, f"tooltip-{theme}")
     point_at(tokens.nth(2))
     said = tip.inner_text()
     assert "not among the 5 likeliest" in said
@@ -397,8 +371,8 @@ def test_the_tooltip_by_keyboard(notebook: Open, page: Page) -> None:
     tip.wait_for(state="hidden")
 
 
-def test_what_if(themed: Open, page: Page, theme: str) -> None:
-    nb = themed(SETUP, KNOWN, SHORT)
+def test_what_if(notebook: Open, page: Page) -> None:
+    nb = notebook(SETUP, KNOWN, SHORT)
     output = _shown(nb, 0, 1, tokens=4)
     panel = output.locator(".acs-whatif")
     assert panel.get_attribute("open") is None
@@ -446,39 +420,28 @@ def test_what_if(themed: Open, page: Page, theme: str) -> None:
     short.get_by_label("min_p", exact=True).fill("0.1")
     short.locator(".acs-whatif-note").last.scroll_into_view_if_needed()
     page.wait_for_timeout(300)
-    shoot(page, f"whatif-{theme}")
+    for theme in nb.in_both_themes():
+        shoot(page, f"whatif-{theme}")
 
 
-def test_no_accessibility_violation(themed: Open, page: Page) -> None:
-    nb = themed(SETUP, SHORT, COLUMNS, LONG)
+def test_no_accessibility_violation(notebook: Open, page: Page) -> None:
+    nb = notebook(SETUP, SHORT, COLUMNS, LONG)
     for cell in range(4):
         nb.run(cell)
     nb.output(3).locator(".acs-t").nth(2999).wait_for(state="attached")
-    page.evaluate(AXE.read_text())
     for cell in (1, 2, 3):
         output = nb.output(cell)
         output.locator("summary").click()
         output.get_by_label("top_k", exact=True).fill("2")
         output.locator(".acs-t").nth(3).click()
         output.locator(".acs-tip").wait_for(state="visible")
-        for view in ("probability", "surprisal", "rank", "entropy"):
-            _colour_by(output, view)
-            assert _violations(page, cell) == []
+        for theme in nb.in_both_themes():
+            for view in ("probability", "surprisal", "rank", "entropy"):
+                _colour_by(output, view)
+                assert violations(output.locator(".acs-live")) == [], (cell, view, theme)
         output.locator(".acs-t").nth(3).focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         assert output.locator(".acs-tip").get_attribute("role") == "dialog"
-        assert _violations(page, cell) == []
+        assert violations(output.locator(".acs-live")) == []
         page.keyboard.press("Escape")
-
-
-def _violations(page: Page, cell: int) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async cell => {
-          const root = document.querySelectorAll(".jp-Notebook .jp-Cell")[cell].querySelector(".acs-live");
-          const { violations } = await axe.run(root, { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }""",
-        cell,
-    )
-    return found

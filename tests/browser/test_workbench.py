@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from acs_jupyter import Session, load
+from tests.browser.axe import violations
 from tests.browser.cell_page import SCRIPT, setup
-from tests.browser.labkit import CHECKOUT, DARK, Notebook, lab, shoot, write_notebook
+from tests.browser.labkit import Notebook, shoot
 from tests.support.desks import until
 from tests.support.servers import Running
 
 Open = Callable[..., Notebook]
-AXE = CHECKOUT / "js" / "node_modules" / "axe-core" / "axe.min.js"
 NASTY = "a\r\nb\x00\u202e{{x}} %s\t</textarea><img src=x onerror=alert(1)> 🦊 "
 
 
@@ -26,16 +26,6 @@ def bench_of(nb: Notebook, index: int = 1) -> Locator:
 
 def ended(bench: Locator, outcome: str = "done") -> None:
     bench.locator(f".acs-run[data-outcome={outcome}]").wait_for(timeout=20_000)
-
-
-def violations(page: Page) -> list[Any]:
-    found: list[Any] = page.evaluate(
-        """async () => {
-          const { violations } = await axe.run(document.querySelector(".acs-bench"), { resultTypes: ["violations"] });
-          return violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].failureSummary]);
-        }"""
-    )
-    return found
 
 
 def told(nb: Notebook, index: int) -> Any:
@@ -95,7 +85,7 @@ def a_bad_value_says_so_at_its_field(day: Day) -> None:
     wrong = day.bench.locator(".acs-field-error:visible")
     assert wrong.inner_text() == "temperature: a number is needed"
     assert temperature.get_attribute("aria-invalid") == "true"
-    assert violations(day.page) == []
+    assert violations(day.bench) == []
     shoot(day.page, "bench-wrong-light")
     day.button("Run").click()
     assert temperature.evaluate("e => e === document.activeElement")
@@ -254,7 +244,6 @@ def test_a_day_at_the_workbench(notebook: Open, page: Page, root: Path, scripted
     nb = notebook(setup(scripted_server), *CELLS)
     nb.run(0)
     nb.run(1)
-    page.evaluate(AXE.read_text())
     day = Day(nb, page)
     what_was_given_is_sent_to_the_byte(day)
     a_bad_value_says_so_at_its_field(day)
@@ -271,29 +260,23 @@ def test_a_day_at_the_workbench(notebook: Open, page: Page, root: Path, scripted
     without_a_kernel_the_copy_reads(day, saved, runs)
 
 
-def test_the_workbench_in_the_dark(browser: Browser, scripted_server: Running, tmp_path: Path) -> None:
+def test_the_workbench_in_the_dark(notebook: Open, page: Page, scripted_server: Running) -> None:
     script = f"{SCRIPT}tokens=60 alternatives=4"
     cells = [
         setup(scripted_server),
         f"from acs_jupyter import Workbench\nWorkbench(prompt={script!r} + '\\nOnce upon a time', max_tokens=60, n=2)",
     ]
-    write_notebook(tmp_path / "dark.ipynb", cells)
-    with lab(tmp_path, {**DARK}) as base:
-        page = browser.new_page(viewport={"width": 1200, "height": 1300})
-        nb = Notebook(page, base, "dark.ipynb").open()
-        nb.run(0)
-        nb.run(1)
-        bench = bench_of(nb)
-        bench.get_by_role("button", name="Run", exact=True).click()
-        ended(bench)
-        bench.get_by_label("Which continuation").select_option(index=1)
-        bench.get_by_role("button", name="Continue").click()
-        page.wait_for_function("document.querySelectorAll('.acs-past-item').length === 2")
-        ended(bench)
-        bench.locator(".acs-form-more summary").click()
-        page.evaluate(AXE.read_text())
-        assert violations(page) == []
-        bench.scroll_into_view_if_needed()
-        shoot(page, "bench-dark")
-        nb.end_kernels()
-        page.close()
+    nb = notebook(*cells, theme="dark", height=1300)
+    nb.run(0)
+    nb.run(1)
+    bench = bench_of(nb)
+    bench.get_by_role("button", name="Run", exact=True).click()
+    ended(bench)
+    bench.get_by_label("Which continuation").select_option(index=1)
+    bench.get_by_role("button", name="Continue").click()
+    page.wait_for_function("document.querySelectorAll('.acs-past-item').length === 2")
+    ended(bench)
+    bench.locator(".acs-form-more summary").click()
+    assert violations(bench) == []
+    bench.scroll_into_view_if_needed()
+    shoot(page, "bench-dark")
