@@ -71,6 +71,15 @@ READY = f"""async () => {{
   await kernel.info;
   return kernel.connectionStatus === "connected" && kernel.status === "idle";
 }}"""
+INSTEAD = """async path => {
+  const { shell, commands } = window.jupyterapp;
+  for (const widget of [...shell.widgets("main")]) {
+    if (widget.context) widget.context.model.dirty = false;  // else it is asked whether to save
+    widget.close();
+  }
+  for (let wait = 0; [...shell.widgets("main")].length && wait < 50; wait++) await new Promise(go => setTimeout(go, 20));
+  if (path) await commands.execute("docmanager:open", { path });
+}"""
 FINISHED = f"""index => {{
   const cell = {PANEL}.content.widgets[index].model;
   return cell.executionState === "idle" && cell.executionCount !== null;
@@ -147,6 +156,11 @@ def write_notebook(path: Path, cells: Sequence[str], kernel: str = "python3") ->
     nbformat.write(notebook, path)
 
 
+def in_lab(page: Page, base: str) -> bool:
+    """Whether a page shows the JupyterLab of a server, with a document or none."""
+    return page.url.startswith((f"{base}/doc", f"{base}/lab")) and page.locator(".jp-LabShell").count() == 1
+
+
 class Notebook:
     """A notebook in a page."""
 
@@ -155,10 +169,18 @@ class Notebook:
         self.base = base
         self.name = name
 
-    def open(self, *, reset: bool = True, kernel: bool = True, at: str = "") -> Notebook:
-        """Show the notebook alone, or ``at`` another path; without ``reset`` it is a plain reload."""
+    def open(
+        self, *, reset: bool = True, kernel: bool = True, at: str = "", within: bool = False
+    ) -> Notebook:
+        """Show the notebook alone, or ``at`` another path; without ``reset`` it is a plain reload.
+
+        ``within``: in the JupyterLab that the page shows, if it shows one, in place of what is open there.
+        """
         place = at or f"doc/tree/{self.name}"
-        self.page.goto(f"{self.base}/{place}{'?reset' if reset else ''}")
+        if within and in_lab(self.page, self.base):
+            self.page.evaluate(INSTEAD, self.name)
+        else:
+            self.page.goto(f"{self.base}/{place}{'?reset' if reset else ''}")
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
         if kernel:
             self.page.wait_for_function(READY, timeout=60_000)

@@ -165,7 +165,6 @@ threading.Thread(target=feed, daemon=True).start()
 """,
         "print(session.runs['a'].outcome, stop.is_set())",
     )
-    page.add_init_script("window.interrupts = 0")
     nb.run(0)
     nb.run(1)
     nb.output(1).locator(".acs-t").nth(20).wait_for()

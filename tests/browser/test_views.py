@@ -146,10 +146,12 @@ def test_forbidden_storage_is_no_trouble(notebook: Open, page: Page) -> None:
     page.add_init_script(
         "Object.defineProperty(window, 'sessionStorage', { get() { throw new DOMException('no', 'SecurityError'); } })"
     )
-    nb = notebook(SETUP, SHORT)
+    nb = notebook(SETUP, SHORT, again=True)
     output = _shown(nb, 0, 1, tokens=90)
     _colour_by(output, "rank")
     assert all("acs-by-rank" in one for one in _classes(output))
+    nb.end_kernels()
+    page.close()
 
 
 def test_recolouring_twenty_thousand_tokens_reaches_them_all(notebook: Open, page: Page) -> None:
