@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.labkit import lab_environment, shoot
+from tests.support.ports import free_port
 from tests.support.servers import environment
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def test_the_demo_asks_nothing_and_opens_an_unchanged_notebook(page: Page, tmp_p
     fresh = {
         key: value for key, value in lab_environment(tmp_path / "home").items() if key.startswith("JUPYTER")
     }
-    command = [sys.executable, "-m", "acs_jupyter", "demo", "--no-browser", "--port", "8951"]
+    command = [sys.executable, "-m", "acs_jupyter", "demo", "--no-browser", "--port", str(free_port())]
     log = tmp_path / "log"
     with log.open("w") as file:
         process = subprocess.Popen(

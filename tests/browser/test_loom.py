@@ -136,7 +136,8 @@ def it_moves_folds_and_hoists(desk: Desk) -> None:
     desk.keys("J")
     expect(desk.current).to_have_attribute("aria-posinset", "2")
     desk.keys("x", "ArrowUp", "v")
-    expect(desk.current).to_have_attribute("aria-level", "2")
+    expect(desk.loom.locator(f".acs-loom-row[data-node='{first}']")).to_have_attribute("aria-level", "3")
+    expect(desk.current).to_have_attribute("data-node", first)
     assert {node[0]: node[1] for node in desk.tree()}[first] == desk.tree()[1][0]
     desk.keys("u", "u")
     expect(desk.rows.nth(1)).to_have_attribute("data-node", first)
