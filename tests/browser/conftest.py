@@ -66,6 +66,8 @@ class Tab:
         self._blank = profile.pages[0]
         self._page: Page | None = None
         self._tests = 0
+        self.ending = False
+        """The test is over and its kernel is ended, for which JupyterLab throws what it still waited for."""
 
     def take(self) -> Page:
         if self._page is None or self._page.is_closed() or self._tests >= self.MOST:
@@ -73,6 +75,7 @@ class Tab:
             self._page = self.profile.new_page()
             self._tests = 0
         self._tests += 1
+        self.ending = False
         return self._page
 
     def tidy(self) -> None:
@@ -111,7 +114,7 @@ def page(request: pytest.FixtureRequest, tab: Tab) -> Iterator[Page]:
     trouble: list[str] = []
 
     def thrown(error: Error) -> None:
-        if "Canceled future for" not in str(error):  # JupyterLab's, of a kernel that was ended in the middle
+        if not (tab.ending and "Canceled future for" in str(error)):
             trouble.append(str(error))
 
     def asked(dialog: Dialog) -> None:
@@ -134,7 +137,7 @@ def page(request: pytest.FixtureRequest, tab: Tab) -> Iterator[Page]:
 
 
 @pytest.fixture
-def notebook(request: pytest.FixtureRequest, root: Path, base: str, page: Page):
+def notebook(request: pytest.FixtureRequest, root: Path, base: str, tab: Tab, page: Page):
     """``notebook(cells)`` writes a notebook named after the test and opens it; its kernel ends with the test.
 
     ``again``: JupyterLab is loaded for it, so that scripts of the page's beginning run.
@@ -152,5 +155,6 @@ def notebook(request: pytest.FixtureRequest, root: Path, base: str, page: Page):
         return opened[-1]
 
     yield make
+    tab.ending = True
     for one in opened:
         one.end_kernels()
