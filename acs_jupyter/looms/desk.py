@@ -16,7 +16,7 @@ import msgspec
 from ..client import AsyncClient, Client
 from ..errors import AcsError, InvalidRequest
 from ..keeping.showing import in_kernel, show
-from ..log import revising
+from ..log import revising, standing
 from ..log.events import Change, node_of
 from ..log.intents import (
     AnyIntent,
@@ -200,7 +200,7 @@ class LoomDesk:
         self.loom.mark(intent.node, **{f: v for f, v in given.items() if v is not msgspec.UNSET})
 
     def _visit(self, intent: Visit, _: LoomWindow) -> None:
-        if intent.node not in self.loom.session.nodes or revising.is_deleted(self.loom.session, intent.node):
+        if intent.node not in self.loom.session.nodes or standing.is_deleted(self.loom.session, intent.node):
             return  # it was deleted while the reader's word was on its way: nobody asked for anything
         self.loom.selection.current = intent.node
         if self.loom.writable:
@@ -224,7 +224,7 @@ class LoomDesk:
     def _living(self, changes: list[Change]) -> str | None:
         session = self.loom.session
         named = [change.node for change in changes if change.node in session.nodes]
-        return next((node for node in named if not revising.is_deleted(session, node)), None)
+        return next((node for node in named if not standing.is_deleted(session, node)), None)
 
     def _store(self, intent: Store, window: LoomWindow) -> None:
         path = self.loom.keep(intent.path)

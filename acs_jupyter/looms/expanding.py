@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal
 from ..errors import InvalidRequest
 from ..ledger.terms import worst_case
 from ..log.events import Change, Revised
-from ..log.revising import alive
 from ..log.session import Node, Session
+from ..log.standing import alive
 from .measure import Measured, path_logprob
 from .scorers import digest, identified, kept_scores, known_score, number
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..connection import streamed_if_possible
 from ..errors import InvalidRequest
-from ..log import revising
+from ..log import revising, standing
 from ..log.events import AnyEvent, NodeOpened, Origin
 from ..log.session import Session
 from ..notebook.continuing import Place
@@ -95,8 +95,8 @@ def alternative(
 
 def readable(session: Session, node: str) -> Any:
     """The node, if its text is whole and known as text; raises :class:`InvalidRequest` when it cannot go on."""
-    here = revising.existing(session, node)
-    if revising.is_coming(session, node):
+    here = standing.existing(session, node)
+    if standing.is_coming(session, node):
         raise InvalidRequest(f"Node {node} is still being generated: stop it, or wait.")
     if any(step.ids is not None for step in session.path(node)):
         raise InvalidRequest(

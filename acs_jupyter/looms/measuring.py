@@ -16,7 +16,7 @@ from ..amounts import budget_of
 from ..completion import Choice, Completion
 from ..errors import InvalidRequest
 from ..log import events as ev
-from ..log import revising
+from ..log import revising, standing
 from ..log.session import Session
 from .changing import Changing
 from .diff import Diff, diff_of
@@ -115,7 +115,7 @@ class Measuring(Changing):
     def follow(self, found: Multiverse, cell: int) -> str:
         """A cell of a map as a child of its node, with the tokens, logprobs and alternatives of the way to it."""
         self._check_writable()
-        node = revising.existing(self.session, found.node)
+        node = standing.existing(self.session, found.node)
         path = found.path(cell)
         if not path or any(one.kind == "piece" for one in path):
             raise InvalidRequest("This cell has no text of its own; choose one behind it.")
@@ -259,7 +259,7 @@ class Measuring(Changing):
         self, node: str, scorer: Scorer, how: dict[str, Any]
     ) -> tuple[Search, Expansion, dict[str, Any]]:
         self._check_writable()
-        revising.existing(self.session, node)
+        standing.existing(self.session, node)
         fields = ("width", "depth", "how", "keep", "budget", "requests", "name")
         how |= {"budget": budget_of(how["budget"])} if "budget" in how else {}
         own = {name: how[name] for name in fields if name in how}

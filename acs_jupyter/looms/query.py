@@ -23,8 +23,8 @@ from typing import Any
 from ..errors import InvalidRequest
 from ..log.arrangement import sampled
 from ..log.ranking import asked_of, rank_of
-from ..log.revising import alive
 from ..log.session import Node, Session
+from ..log.standing import alive
 from ..wire import SAMPLING_FIELDS
 from .measure import Paths, path_logprob, scored
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..log import revising
+from ..log import standing
 from ..log.session import Node, Session
 from .measure import Measured, Paths, path_logprob
 from .query import parse
@@ -27,7 +27,7 @@ class Reading:
     @property
     def roots(self) -> list[str]:
         """The roots that are not deleted, in order."""
-        return revising.alive(self.session, None)
+        return standing.alive(self.session, None)
 
     @property
     def nodes(self) -> list[str]:
@@ -36,15 +36,15 @@ class Reading:
 
     def below(self, node: str) -> list[str]:
         """A node and all below it, without deleted ones, in reading order."""
-        found, waiting = [], [revising.existing(self.session, node).id]
+        found, waiting = [], [standing.existing(self.session, node).id]
         while waiting:
             found.append(waiting.pop())
-            waiting += reversed(revising.alive(self.session, found[-1]))
+            waiting += reversed(standing.alive(self.session, found[-1]))
         return found
 
     def node(self, node: str) -> Node:
         """The node itself: its tokens, logprobs, alternatives, finish reason."""
-        return revising.existing(self.session, node)
+        return standing.existing(self.session, node)
 
     def parent(self, node: str) -> str | None:
         """The node above, ``None`` for a root."""
@@ -53,7 +53,7 @@ class Reading:
     def children(self, node: str) -> list[str]:
         """The nodes right below that are not deleted, in order."""
         self.node(node)
-        return revising.alive(self.session, node)
+        return standing.alive(self.session, node)
 
     def path(self, node: str) -> list[str]:
         """The nodes from the root to this one."""
@@ -95,7 +95,7 @@ class Reading:
     def hoisted(self) -> str | None:
         """The node shown as root, if one is."""
         stack = self.session.arrangement.mark("", "hoisted", [])
-        living = [node for node in stack if not revising.is_deleted(self.session, node)]
+        living = [node for node in stack if not standing.is_deleted(self.session, node)]
         return living[-1] if living else None
 
     # -- searching and measuring --------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Reading:
 
         nodes = self.nodes
         return node_frame(
-            self.session, nodes, {node: len(revising.alive(self.session, node)) for node in nodes}
+            self.session, nodes, {node: len(standing.alive(self.session, node)) for node in nodes}
         )
 
     def tokens_frame(self) -> pd.DataFrame:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from ..completion import Choice, Completion
 from ..errors import InvalidRequest
 from ..log.ranking import asked_of
-from ..log.revising import is_deleted
 from ..log.session import Node, Session
+from ..log.standing import is_deleted
 from ..scores.calibrating import wilson
 from .sampling import Settings, left_of, settings_of
 from .units import Unit, text_units, token_units, tokens_known

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.log import events as ev
 from acs_jupyter.log import revising as rv
+from acs_jupyter.log import standing
 from acs_jupyter.log.arrangement import sampled
 from acs_jupyter.log.session import Session
 from acs_jupyter.widgets.packing import pack
@@ -33,12 +34,12 @@ def visible(session: Session) -> list[Any]:
     """What a person sees, in reading order; where somebody looked is no part of it."""
     marks = session.arrangement.marks
     rows: list[Any] = [marks.get("", {})]
-    waiting = [*reversed(rv.alive(session, None))]
+    waiting = [*reversed(standing.alive(session, None))]
     while waiting:
         node = session.nodes[waiting.pop()]
         own = {k: v for k, v in marks.get(node.id, {}).items() if k not in ("visited", "unread")}
         rows.append([node.id, node.parent, node.text, node.tokens, node.logprobs, own])
-        waiting += reversed(rv.alive(session, node.id))
+        waiting += reversed(standing.alive(session, node.id))
     return as_json(rows)
 
 
@@ -138,7 +139,7 @@ def test_split_and_merge_keep_paths_tokens_and_logprobs(tree: Session) -> None:
     )
     assert tree.text_to("c") == path
     assert tail.finish_reason == "length"
-    assert rv.alive(tree, "p") == [head.id]
+    assert standing.alive(tree, "p") == [head.id]
     tree.apply([rv.merged(tree, tail.id)])
     whole = tree.nodes["c"].parent
     assert whole is not None
@@ -148,13 +149,13 @@ def test_split_and_merge_keep_paths_tokens_and_logprobs(tree: Session) -> None:
     for _ in range(2):
         tree.apply([rv.undone(tree)])
     assert tree.nodes["c"].parent == "a"
-    assert rv.alive(tree, "p") == ["a"]
+    assert standing.alive(tree, "p") == ["a"]
 
 
 def test_parts_of_a_generated_text_are_still_of_that_sample(tree: Session) -> None:
     tree.apply([rv.split(tree, "a", token=1)])
-    (head,) = rv.alive(tree, "p")
-    (tail,) = rv.alive(tree, head)
+    (head,) = standing.alive(tree, "p")
+    (tail,) = standing.alive(tree, head)
     marks = tree.arrangement
     assert [marks.mark(node, "sample") for node in (head, tail)] == ["a", "a"]
     assert [sampled(marks, tree.nodes[node]) for node in ("p", "a", head, tail)] == [False, True, True, True]
@@ -163,7 +164,7 @@ def test_parts_of_a_generated_text_are_still_of_that_sample(tree: Session) -> No
     assert tree.nodes[tail].stop_reason == tree.nodes["a"].stop_reason
     assert tree.nodes[tail].run == tree.nodes["a"].run
     tree.apply([rv.merged(tree, tail)])
-    (whole,) = rv.alive(tree, "p")
+    (whole,) = standing.alive(tree, "p")
     assert marks.mark(whole, "sample") == "a"
     tree.apply([rv.edited(tree, whole, tree.own_text(tree.nodes[whole]) + " mine", lambda: "e")])
     assert not sampled(marks, tree.nodes["e"])
@@ -171,7 +172,7 @@ def test_parts_of_a_generated_text_are_still_of_that_sample(tree: Session) -> No
 
 def test_edit_is_a_sibling_and_keeps_what_both_begin_with(tree: Session) -> None:
     tree.apply([rv.edited(tree, "a", " one\u00e9 two", lambda: "b")])
-    assert rv.alive(tree, "p") == ["a", "b"]
+    assert standing.alive(tree, "p") == ["a", "b"]
     assert tree.nodes["b"].tokens == [" one", "", "\u00e9", " two"]
     assert tree.nodes["b"].logprobs == [-1.0, -2.0, -3.0, None]
     assert tree.nodes["a"].children == ["c"]
@@ -221,7 +222,7 @@ def test_a_busy_subtree_is_left_alone(tree: Session) -> None:
     tree.apply([ev.RunClosed("r", "done")])
     tree.apply([rv.undone(tree)])
     tree.apply([rv.undone(tree)])
-    assert rv.alive(tree, "c") == []
+    assert standing.alive(tree, "c") == []
 
 
 @pytest.mark.parametrize(

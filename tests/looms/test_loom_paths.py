@@ -7,7 +7,7 @@ import random
 import pytest
 
 from acs_jupyter import Loom
-from acs_jupyter.log import revising
+from acs_jupyter.log import standing
 from acs_jupyter.log.events import NodeOpened, Piece, Revised, RunClosed, RunOpened, TokensArrived, Written
 from acs_jupyter.log.session import Session
 from acs_jupyter.looms.measure import Paths, path_logprob
@@ -63,9 +63,9 @@ def test_nothing_climbs_from_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
         parent = f"n{number}"
     loom.session.apply([Revised("write", written=tuple(written))])
     climbed: list[str] = []
-    whole, gone = Session.path, revising.is_deleted
+    whole, gone = Session.path, standing.is_deleted
     monkeypatch.setattr(Session, "path", lambda self, node: (climbed.append(node), whole(self, node))[1])
-    monkeypatch.setattr(revising, "is_deleted", lambda s, node: (climbed.append(node), gone(s, node))[1])
+    monkeypatch.setattr(standing, "is_deleted", lambda s, node: (climbed.append(node), gone(s, node))[1])
     assert loom.find("x") == loom.nodes[1:]
     assert len(loom.where("path < 0 or depth >= 0 or tokens > 5")) == DEEP + 1
     assert len(loom.frame()) == DEEP + 1

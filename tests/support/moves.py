@@ -9,6 +9,7 @@ from typing import Any
 from acs_jupyter.errors import InvalidRequest
 from acs_jupyter.log import events as ev
 from acs_jupyter.log import revising as rv
+from acs_jupyter.log import standing
 from acs_jupyter.log.session import Session
 from acs_jupyter.wire import CompletionRequest
 
@@ -44,7 +45,7 @@ class Player:
         return name
 
     def node(self) -> str:
-        living = [node for node in self.session.nodes if not rv.is_deleted(self.session, node)]
+        living = [node for node in self.session.nodes if not standing.is_deleted(self.session, node)]
         return self.random.choice(living or list(self.session.nodes))
 
     def text(self) -> str:
@@ -60,7 +61,7 @@ class Player:
 
     def begin(self) -> tuple[str, list[str]]:
         """A request is sent."""
-        session, node = self.session, rv.existing(self.session, self.node()).id
+        session, node = self.session, standing.existing(self.session, self.node()).id
         run, n = self.new(), self.random.choice([1, 3])
         request = CompletionRequest(prompt=session.text_to(node), model="m", n=n, temperature=0.5)
         return run, self.open(run, request, [node], None)
@@ -100,7 +101,7 @@ class Player:
 
     def coming(self) -> list[str]:
         """The nodes that are written to now."""
-        return [node for node in self.session.nodes if rv.is_coming(self.session, node)]
+        return [node for node in self.session.nodes if standing.is_coming(self.session, node)]
 
     def stream(self) -> None:
         """What is under way goes on: tokens of one choice, the end of one, the end of all; or a request begins."""
@@ -125,7 +126,7 @@ class Player:
 
 def _move(player: Player) -> Any:
     parent = player.random.choice([player.node(), None])
-    children = rv.alive(player.session, parent)
+    children = standing.alive(player.session, parent)
     before = player.random.choice([*children, None])
     return rv.moved(player.session, player.node(), parent, before)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import InvalidRequest
 from ...log import events as ev
-from ...log import revising
+from ...log import revising, standing
 from ...log.arrangement import sampled
 from ...log.events import AnyEvent, Change, Revised, Top
 from ...log.session import Session
@@ -200,7 +200,7 @@ def draft_of(session: Session) -> Draft:
     draft = Draft(
         title=whole.get("title"), meta=whole.get("meta", {}), hoisted=list(whole.get("hoisted", ()))
     )
-    waiting = list(reversed(revising.alive(session, None)))
+    waiting = list(reversed(standing.alive(session, None)))
     while waiting:
         node = session.nodes[waiting.pop()]
         run, text = session.runs[node.run], session.own_text(node)
@@ -216,7 +216,7 @@ def draft_of(session: Session) -> Draft:
         if known:
             made.tokens, made.logprobs, made.top = list(node.tokens), list(node.logprobs), list(node.top)
         draft.nodes[node.id] = made
-        waiting += reversed(revising.alive(session, node.id))
+        waiting += reversed(standing.alive(session, node.id))
     draft.current = _current(session)
     if any("scores" in own or "map" in own for own in (marks.get(node, {}) for node in draft.nodes)):
         draft.notes.append("Scores and maps of what may follow were left out; a copy of our own holds them.")
@@ -243,10 +243,10 @@ def _deleted(session: Session) -> int:
 
 def _current(session: Session) -> str | None:
     """The end of the way that was looked at last."""
-    step = next(iter(revising.alive(session, None)), None)
+    step = next(iter(standing.alive(session, None)), None)
     while step is not None:
         after = session.arrangement.mark(step, "visited")
-        if after not in revising.alive(session, step):
+        if after not in standing.alive(session, step):
             return step
         step = after
     return None
